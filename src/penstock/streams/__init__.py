@@ -1,12 +1,12 @@
-"""Streams and tables: a typed DSL whose topologies Spark runs.
+"""Streams and tables: a typed DSL whose topologies run on Spark.
 
     app = App("word-count", brokers="localhost:9092")
     words = app.stream("lines", value=str).flat_map(str.split)
     words.group_by_value().count(name="counts").to("word-counts")
     app.run()
 
-`dsl` is what programs are written in, `topology` what they mean, `interpret` exactly what that is, `compile` how Spark
-does it. Names are imported when they are asked for: a topology can be built and tested without Spark.
+Programs are written with `dsl`. `topology` describes them, `interpret` defines the exact result, and `compile` runs
+them on Spark. Names are imported on first use, so a topology can be built and tested without Spark.
 """
 
 from __future__ import annotations

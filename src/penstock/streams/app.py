@@ -5,8 +5,8 @@
     words.group_by_value().count(name="counts").to("word-counts")
     app.run()
 
-What is computed is `interpret`'s meaning of the topology; how, is `compile`'s. An App may be started again after it was
-stopped, and goes on where it was: its place is in `state.dir`.
+`interpret` defines what a topology computes, `compile` how Spark computes it. A stopped App can be started again and
+continues where it stopped: its checkpoint is in `state.dir`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 
 __all__ = ["App", "AppFailed"]
 
-LOOK_SECONDS = 0.2  # how often it is seen whether a query has failed or a signal has come
+LOOK_SECONDS = 0.2  # interval at which failed queries and signals are noticed
 
 
 class App(Builder):
-    """Streams and tables that run. Settings are Kafka's: `commit_interval_ms=500`, or `settings={...}` with dots."""
+    """Streams and tables that run on Spark. Settings have Kafka's names: `commit_interval_ms=500`, or
+    `settings={"commit.interval.ms": 500}`."""
 
     def __init__(
         self,
@@ -60,12 +61,15 @@ class App(Builder):
         return self.settings.application_id
 
     def start(self, spark: SparkSession | None = None, *, until: Literal["end"] | None = None) -> Running:
-        """Start all queries and return at once; with `until="end"` the first one, and what is returned goes on with the
-        others when it is asked to (`go_on`), until all that is there has been processed."""
+        """Start all queries and return.
+
+        With `until="end"` only the first query starts. Call `go_on` on the result until it returns False: it starts
+        the other queries in turn until all existing input is processed.
+        """
         if until not in (None, "end"):
-            raise TopologyError(f"run until `end`, or until a signal; not until {until!r}")
+            raise TopologyError(f"until must be `end` or None, not {until!r}")
         if self._running is not None and self._running.is_active:
-            raise IllegalState(f"{self.name} runs already")
+            raise IllegalState(f"{self.name} is already running")
         compiled = self._compiled(spark)
         if until is None:
             self._running = Running(self.name, self._begin)
@@ -76,8 +80,8 @@ class App(Builder):
         return self._running
 
     def run(self, spark: SparkSession | None = None, *, until: Literal["end"] | None = None) -> None:
-        """Run until a signal comes (Ctrl-C, SIGTERM), which ends after the batch at hand; with `until="end"` until all
-        that is there now has been processed, through all stages, or until a signal comes."""
+        """Run until Ctrl-C or SIGTERM, and finish the current batch first. With `until="end"`, stop once all existing
+        input has been processed by all stages."""
         running = self.start(spark, until=until)
         try:
             with heeding_signals() as stopping:
@@ -87,13 +91,13 @@ class App(Builder):
             self.stop()
 
     def stop(self) -> None:
-        """End the queries, each after the batch that it is at. Nothing happens if none runs."""
+        """Stop each query after its current batch. Does nothing if no query runs."""
         if self._running is not None:
             self._running.stop()
             self._running = None
 
     def state(self, name: str) -> State[Any, Any]:
-        """The state of one of the tables, as the log has it: also from another process than the one that runs it."""
+        """The state of a table, read from its changelog. This also works in a process that does not run the app."""
         from penstock.streams.states import table_state
 
         if name not in self._states:
@@ -109,7 +113,7 @@ class App(Builder):
         from penstock.streams.compile.queries import compile_stage
 
         if not self.topology.sources:
-            raise TopologyError(f"{self.name} reads nothing: begin with app.stream(...) or app.table(...)")
+            raise TopologyError(f"{self.name} has no input: start with app.stream(...) or app.table(...)")
         parts = cut(self.topology)
         planned = topics.plan(self.topology, parts, self.settings)
         session = penstock.spark.session(self.name) if spark is None else penstock.spark.register(spark)
@@ -127,7 +131,7 @@ class App(Builder):
         compiled = [compile_stage(session, self.topology, stage, program, settings) for stage in parts.stages]
         fingerprint = fingerprint_of((each.stage, each.domains) for each in compiled)
         check_topology(session, self.name, settings.state_folder, fingerprint)
-        planned.create(settings)  # not before: a program that is rejected must leave no topics behind
+        planned.create(settings)  # last: a rejected program must not leave topics behind
         self._purging = listener_for(session, settings, parts.stages)
         return compiled
 
@@ -138,7 +142,7 @@ class App(Builder):
     def _begin_once(self, compiled: Compiled) -> StreamingQuery:
         settings = {}
         if compiled.domains is not None and compiled.domains.time_mode == "ProcessingTime":
-            # Where there may be timers of the wall clock Spark adds one empty batch after another, without end.
+            # With processing-time timers Spark would schedule empty batches forever.
             settings["spark.sql.streaming.noDataMicroBatches.enabled"] = "false"
         return self._started(compiled.writer.trigger(availableNow=True), settings)
 
@@ -146,12 +150,13 @@ class App(Builder):
         return feeds(one.stage, other.stage, self.name)
 
     def _started(self, writer: DataStreamWriter, settings: Mapping[str, str] | None = None) -> StreamingQuery:
-        """A query takes a copy of its session's settings when it starts; the session keeps its own."""
+        """Start a query with settings of its own. A query copies the session's settings when it starts, so they are
+        restored afterwards."""
         from penstock.spark.settings import ROCKSDB
 
         assert self._spark is not None
         wanted = {
-            "spark.sql.streaming.stateStore.providerClass": ROCKSDB,  # the only one for transformWithState
+            "spark.sql.streaming.stateStore.providerClass": ROCKSDB,  # required by transformWithState
             "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
             **(settings or {}),
         }

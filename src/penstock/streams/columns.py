@@ -1,6 +1,6 @@
-"""Serdes over whole Arrow columns: bytes in, typed columns out, without Python for a value where the type allows it.
+"""Serdes over whole Arrow columns: bytes in, typed columns out, without Python per value where the type allows it.
 
-Must agree with `Serde.encode` and `Serde.decode` for every value, nulls included; a test compares them.
+Results must equal `Serde.encode` and `Serde.decode` for every value, including nulls; a test compares them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _BIG_ENDIAN = {
 def arrow_type(spec: Any) -> pyarrow.DataType | None:
     try:
         return _TYPES.get(spec)
-    except TypeError:  # a spec that cannot be hashed is none of these
+    except TypeError:  # an unhashable spec is none of these
         return None
 
 
@@ -88,7 +88,7 @@ def _encode_numbers(values: pyarrow.Array, layout: str) -> pyarrow.Array:
     width = int(layout[2])
     numbers = values.fill_null(0) if values.null_count else values
     swapped = numpy.asarray(numbers).astype(layout)
-    # Offsets as if every row had a value; rows without one are masked, and no one looks at their zeros.
+    # Offsets as if every row had a value. Null rows are masked, so their zeros are never read.
     offsets = numpy.arange(0, (len(values) + 1) * width, width, dtype=numpy.int32)
     column = pyarrow.Array.from_buffers(
         pyarrow.binary(), len(values), [None, pyarrow.py_buffer(offsets), pyarrow.py_buffer(swapped)]
@@ -114,9 +114,9 @@ def _decode_numbers(serde: Serde[Any], data: pyarrow.Array, kind: pyarrow.DataTy
 
 
 def _name_the_bad_one(serde: Serde[Any], data: pyarrow.Array) -> None:
-    """Read one by one, so that the error shows the value that cannot be read."""
+    """Decode one value at a time, so that the error shows the value that cannot be decoded."""
     for item in data.to_pylist():
         serde.decode(item)
     raise deserialization_failed(
-        ValueError(f"a column cannot be read as {serde.name}"), "", b"", is_key=False
+        ValueError(f"a column cannot be decoded as {serde.name}"), "", b"", is_key=False
     )

@@ -1,4 +1,4 @@
-"""A topology as text, for people: each part that hangs together, from its topics down to its topics.
+"""A topology as text: each connected part, from its input topics to its output topics.
 
     Topology: 5 nodes, 1 part
 
@@ -7,7 +7,7 @@
       flat-map-1        str.split                          bytes: str    <- source-1
       ...
 
-`details` says what a node does in a few words; the drawing uses the same.
+`details` describes a node in a few words; the drawing uses it too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.streams.functions import Function
 
 
 def describe(topology: t.Topology) -> str:
-    """What is read, computed, kept and written."""
+    """The topology as text: what is read, computed, stored and written."""
     parts = connected(topology)
     lines = [f"Topology: {_counted(len(topology.nodes), 'node')}, {_counted(len(parts), 'part')}"]
     for number, nodes in enumerate(parts, 1):
@@ -73,7 +73,7 @@ def details(node: t.Node) -> str:
         case t.Split():
             return f"split by {', '.join(predicate.label for predicate in node.predicates)}"
         case t.Branch():
-            return "what no predicate took" if node.index is None else f"branch {node.index + 1}"
+            return "no predicate matched" if node.index is None else f"branch {node.index + 1}"
         case t.ToTable(history_ms=None):
             return "last value of each key"
         case t.ToTable():
@@ -103,7 +103,7 @@ def details(node: t.Node) -> str:
 
 
 def types(node: t.Node) -> str:
-    """Of what types key and value are."""
+    """The types of key and value."""
     return f"{'?' if node.key is None else node.key.name}: {'?' if node.value is None else node.value.name}"
 
 

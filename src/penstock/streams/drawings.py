@@ -1,7 +1,7 @@
-"""A topology as a file: what a drawing is, by the ending of the file's name.
+"""Drawings of a topology as files; the extension of the file name chooses the format.
 
-All that is written here is text. Pictures made of points want a library that draws letters, which would be one more to
-install for everybody; every browser and most editors show SVG, and `dot` makes whatever else is wanted.
+All formats are text. Bitmaps would need a drawing library as a dependency. Browsers and most editors show SVG, and
+`dot` converts to other formats.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ from penstock.streams.plot import FILLS, STROKES, kind_of, plot
 
 
 def drawing_for(path: Path, topology: t.Topology) -> str:
-    """What belongs into a file of this name, or a refusal that tells which endings there are."""
-    draw = ENDINGS.get(path.suffix.lower())
+    """The content of a file of this name. Unknown extensions are rejected; the error lists the known ones."""
+    draw = FORMATS.get(path.suffix.lower())
     if draw is None:
-        said = f"files that end in {path.suffix}" if path.suffix else "a name without an ending"
         raise TopologyError(
-            f"a topology is drawn as {', '.join(ENDINGS)}, and there is nothing for {said}: write "
-            f"{path.with_suffix('.svg').name}, which browsers show, or {path.with_suffix('.dot').name}, "
-            "of which `dot -T png` makes a picture"
+            f"{path.name} has no known extension (known: {', '.join(FORMATS)}): write "
+            f"{path.with_suffix('.svg').name} for browsers, or {path.with_suffix('.dot').name} and convert it with "
+            "`dot -T png`"
         )
     return draw(topology)
 
 
 def as_page(topology: t.Topology) -> str:
-    """The drawing as a page of HTML, with the same in words below it."""
+    """An HTML page with the drawing and the description below it."""
     return "\n".join(
         [
             "<!doctype html>",
@@ -65,12 +64,12 @@ def as_dot(topology: t.Topology) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _quoted(words: str) -> str:
-    """Graphviz writes quotes, backslashes and ends of lines as JSON does, and all other letters as they are."""
-    return json.dumps(words, ensure_ascii=False)
+def _quoted(text: str) -> str:
+    """Graphviz escapes quotes, backslashes and line ends as JSON does, and no other characters."""
+    return json.dumps(text, ensure_ascii=False)
 
 
-ENDINGS: dict[str, Callable[[t.Topology], str]] = {
+FORMATS: dict[str, Callable[[t.Topology], str]] = {
     ".svg": plot,
     ".html": as_page,
     ".htm": as_page,

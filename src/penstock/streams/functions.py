@@ -1,10 +1,10 @@
-"""Functions of users: whether they want the key, and of what type their result is.
+"""User functions: whether they take the key, and the type of their result.
 
-A function that is given to an operator takes what the operator is about (a value; two values in a join; an aggregate
-and a value in a fold), and may take the key before that. Which of the two is seen by how many arguments it must
-have, here and once, when the topology is built.
+A function passed to an operator takes the operator's values (one value; two in a join; aggregate and value in a
+fold), optionally preceded by the key. The number of its required arguments decides which, once, when the topology is
+built.
 
-Types come from annotations and from a few functions of the standard library; where neither tells, nothing is guessed.
+Types come from annotations and from a few functions of the standard library. Otherwise the type is unknown.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Any
 from penstock.client.argument_types import quoted
 from penstock.streams.nouns import TopologyError
 
-KEY_LETTERS_MAX = 200  # of a key that is shown with an error
+KEY_LETTERS_MAX = 200  # characters of a key in an error
 _KEY_NOTE = "of a record with the key "
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
-# Functions that do not tell what they return, though everybody knows.
+# Functions of the standard library without return annotations.
 _KNOWN_RESULTS: dict[Any, Any] = {
     str.split: list[str],
     str.rsplit: list[str],
@@ -57,7 +57,7 @@ _KNOWN_RESULTS: dict[Any, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A user's function. Calling this with the key first is right for both kinds."""
+    """A user function. It is always called with the key first, whether the function takes it or not."""
 
     call: Callable[..., Any]
     takes_key: bool
@@ -71,7 +71,7 @@ class Function:
 
     @property
     def label(self) -> str:
-        """As it is shown to people."""
+        """The name shown to users."""
         call = self.call
         while isinstance(call, functools.partial):
             call = call.func
@@ -81,9 +81,9 @@ class Function:
 
 
 def function_of(call: Callable[..., Any], what: str, *, values: int = 1) -> Function:
-    """`call` as a function of so many values, with or without the key before them."""
+    """Wrap a function of `values` values, with or without the key before them."""
     if not callable(call):
-        raise TopologyError(f"{what} takes a function, and {call!r} is none")
+        raise TopologyError(f"{what} takes a function, not {call!r}")
     required, most = _arguments(call, values)
     if required <= values <= most:
         return Function(call, takes_key=False)
@@ -91,13 +91,13 @@ def function_of(call: Callable[..., Any], what: str, *, values: int = 1) -> Func
         return Function(call, takes_key=True)
     wanted = "one argument" if values == 1 else f"{values} arguments"
     raise TopologyError(
-        f"{what} takes a function of {wanted}, or of one more if it wants the key first; "
-        f"{Function(call, False).label} must have {required}"
+        f"{what} takes a function of {wanted}, or of one more with the key first; "
+        f"{Function(call, False).label} requires {required}"
     )
 
 
 def result_type(call: Callable[..., Any]) -> Any:
-    """The type that a function returns, by its annotation; None where nobody has said."""
+    """The return type of a function from its annotation; None if it is unknown."""
     try:
         known = _KNOWN_RESULTS.get(call)
     except TypeError:  # not hashable
@@ -114,13 +114,13 @@ def result_type(call: Callable[..., Any]) -> Any:
     try:
         found = typing.get_type_hints(subject).get("return")
     except Exception:
-        # An annotation that cannot be evaluated here (a local name, a missing import) tells nothing.
+        # The annotation cannot be evaluated here (a local name, a missing import), so the type is unknown.
         return None
     return found if _is_concrete(found) else None
 
 
 def element_type(kind: Any) -> Any:
-    """Of a list, an iterator or any other iterable type: the type of what it gives."""
+    """The element type of a list, iterator or other iterable type."""
     origin = typing.get_origin(kind)
     arguments = typing.get_args(kind)
     if not isinstance(origin, type) or not issubclass(origin, collections.abc.Iterable) or not arguments:
@@ -133,7 +133,7 @@ def element_type(kind: Any) -> Any:
 
 
 def pair_types(kind: Any) -> tuple[Any, Any]:
-    """Of `tuple[K, V]`: K and V; otherwise nothing is known of either."""
+    """K and V of `tuple[K, V]`; None for each that is unknown."""
     arguments = typing.get_args(kind)
     if typing.get_origin(kind) is tuple and len(arguments) == 2 and arguments[1] is not Ellipsis:
         key, value = (argument if _is_concrete(argument) else None for argument in arguments)
@@ -146,10 +146,10 @@ def _is_concrete(kind: Any) -> bool:
 
 
 def _arguments(call: Callable[..., Any], values: int) -> tuple[int, int]:
-    """How many positional arguments there must be, and how many there may be."""
+    """How many positional arguments a function requires, and how many it accepts."""
     try:
         parameters = inspect.signature(call).parameters.values()
-    except (TypeError, ValueError):  # some functions written in C do not tell; they get values alone
+    except (TypeError, ValueError):  # some C functions have no signature; they get the values only
         return values, values
     positional = [parameter for parameter in parameters if parameter.kind in _POSITIONAL]
     required = sum(parameter.default is inspect.Parameter.empty for parameter in positional)
@@ -159,13 +159,13 @@ def _arguments(call: Callable[..., Any], values: int) -> tuple[int, int]:
 
 
 def _note_key(error: Exception, key: Any) -> None:
-    """Instead of what was noted before: a program may raise one and the same error again and again."""
+    """Replaces an earlier note, because a program may raise the same error object repeatedly."""
     others = [note for note in getattr(error, "__notes__", ()) if not str(note).startswith(_KEY_NOTE)]
     error.__notes__ = [*others, f"{_KEY_NOTE}{quoted(key, KEY_LETTERS_MAX)}"]
 
 
-def key_told(error: BaseException) -> str | None:
-    """The key of the record for which a function failed, as it is shown; None where nobody has noted it."""
+def noted_key(error: BaseException) -> str | None:
+    """The key of the record for which a function failed, as shown to users; None if it was not noted."""
     for note in getattr(error, "__notes__", ()):
         if isinstance(note, str) and note.startswith(_KEY_NOTE):
             return note.removeprefix(_KEY_NOTE)
@@ -173,5 +173,5 @@ def key_told(error: BaseException) -> str | None:
 
 
 def itself(value: Any) -> Any:
-    """The function behind `group_by_value`: a compiler may know it by identity."""
+    """The function of `group_by_value`; the compiler recognises it by identity."""
     return value

@@ -1,7 +1,7 @@
-"""What flows through a topology: records, changes of a table, keys with their window.
+"""What flows through a topology: records, changes of a table, windowed keys.
 
-Time is event time in milliseconds since 1970, as everywhere in Kafka; a length of time that a user gives is in
-seconds or a `timedelta`, and becomes whole milliseconds here and nowhere else.
+Time is event time in milliseconds since 1970, as in Kafka. Durations given by users are seconds or a `timedelta`;
+only this module converts them to milliseconds.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 
 Headers: TypeAlias = tuple[tuple[str, "bytes | None"], ...]
-"""Names and values in the order in which they were written; a name may occur more than once."""
+"""Names and values in their original order; a name may occur more than once."""
 
 Duration: TypeAlias = "float | timedelta"
 """Seconds, or a `timedelta`."""
 
 
 class TopologyError(PenstockError, ValueError):
-    """A topology cannot mean anything: a name is used twice, a type is not known, a window makes no sense."""
+    """A topology is invalid: a duplicate name, an unknown type, an impossible window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record(Generic[K, V]):
-    """One record on its way. It is never changed: `with_...` gives another one."""
+    """A record. It is immutable: `with_...` returns a changed copy."""
 
     key: K
     value: V
@@ -55,15 +55,15 @@ class Record(Generic[K, V]):
         return _replace(self, headers=headers_of(headers))
 
     def header(self, name: str) -> bytes | None:
-        """The last value under this name, as Kafka's `lastHeader`; None where there is none."""
+        """The last value under this name, like Kafka's `lastHeader`; None if there is none."""
         return next((value for found, value in reversed(self.headers) if found == name), None)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Windowed(Generic[K]):
-    """A key within one window: the key of a windowed table.
+    """A key within a window: the key of a windowed table.
 
-    Windows of fixed size end before `end_ms`; a session ends with it, for that is when its last record happened.
+    A window of fixed size ends before `end_ms`. A session includes it: it is the time of its last record.
     """
 
     key: K
@@ -73,16 +73,17 @@ class Windowed(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[V]):
-    """What happened to one key of a table; None stands for no value."""
+    """A change of one key of a table; None means no value."""
 
     new: V | None
     old: V | None
     is_latest: bool = True
-    """Whether the key has this value now. A versioned table also takes values of before, which change its history."""
+    """Whether this is the key's current value. A versioned table also accepts older values, which only change its
+    history."""
 
     @property
     def counts(self) -> bool:
-        """Whether the table is another one now, as all see it who do not ask for its history."""
+        """Whether the change is visible to consumers that do not query the history."""
         return self.is_latest and not (self.new is None and self.old is None)
 
 
@@ -93,20 +94,20 @@ def headers_of(
         return ()
     pairs = list(given.items()) if isinstance(given, Mapping) else given
     if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-        raise TopologyError(f"headers are a dict, or a list of pairs (name, value), not {quoted(given)}")
+        raise TopologyError(f"headers must be a dict or a list of (name, value) pairs, not {quoted(given)}")
     return tuple((name, value) for name, value in pairs)
 
 
 def milliseconds(duration: Duration, what: str, *, at_least: int = 0) -> int:
-    """Whole milliseconds of what a user gave, or an error that names it."""
+    """Convert a duration to whole milliseconds. The error names `what`."""
     seconds: Any = duration.total_seconds() if isinstance(duration, timedelta) else duration
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise TopologyError(f"{what} is in seconds or a timedelta, not {duration!r}")
+        raise TopologyError(f"{what} must be seconds or a timedelta, not {duration!r}")
     exact = seconds * 1000
     whole = round(exact)
     if abs(exact - whole) > 1e-6:
-        raise TopologyError(f"{what} must be whole milliseconds, and {duration!r} is not")
+        raise TopologyError(f"{what} must be whole milliseconds, not {duration!r}")
     if whole < at_least:
         least = "negative" if at_least == 0 else f"less than {at_least} ms"
-        raise TopologyError(f"{what} cannot be {least}, and {duration!r} is")
+        raise TopologyError(f"{what} cannot be {least}, but is {duration!r}")
     return whole

@@ -1,6 +1,6 @@
-"""A topology as a drawing: layers from left to right, drawn as SVG by nobody's help.
+"""A topology as an SVG drawing: layers from left to right, without a drawing library.
 
-A node stands one layer behind the furthest of its parents. Within a layer nodes are ordered by the mean place of
+A node stands one layer right of the furthest of its parents. Within a layer nodes are ordered by the mean position of
 their parents, which keeps edges short and mostly uncrossed. The same topology always gives the same drawing.
 """
 
@@ -14,10 +14,10 @@ from penstock.streams import topology as t
 from penstock.streams.describe import details, types
 
 BOX_WIDTH, BOX_HEIGHT = 190, 58
-BEND_HEIGHT = 10  # what an edge takes that passes a layer
+BEND_HEIGHT = 10  # the space of an edge that passes through a layer
 GAP_X, GAP_Y = 60, 22
 MARGIN = 24
-LETTERS = 27  # as many as fit into a box
+LETTERS = 27  # as many characters as fit into a box
 
 FILLS = {"topic": "#fde9c9", "stream": "#dcebfa", "table": "#dcf3e0", "global table": "#ece0f7"}
 STROKES = {"topic": "#c98a1b", "stream": "#3f7fbf", "table": "#3d9155", "global table": "#7e57b5"}
@@ -25,7 +25,7 @@ STROKES = {"topic": "#c98a1b", "stream": "#3f7fbf", "table": "#3d9155", "global 
 
 @dataclass(frozen=True, eq=False)
 class _Bend:
-    """Where an edge passes a layer: it comes from a node, or from its bend in the layer before."""
+    """The point where an edge passes through a layer: it comes from a node, or from its bend in the layer before."""
 
     before: t.Node | _Bend
     layer: int
@@ -65,12 +65,12 @@ def plot(topology: t.Topology) -> str:
 
 
 def kind_of(node: t.Node) -> str:
-    """What a node is drawn as."""
+    """The kind of box that a node is drawn as."""
     return "topic" if isinstance(node, t.Source | t.Sink | t.Repartition) else node.gives
 
 
 def _layers(topology: t.Topology) -> dict[t.Node, int]:
-    """How far to the right each node stands. A source that only a late node reads stands right before that."""
+    """The layer of each node. A source that only a late node reads stands right before that node."""
     layer_of: dict[t.Node, int] = {}
     for node in topology.nodes:
         layer_of[node] = 1 + max((layer_of[parent] for parent in node.parents), default=-1)
@@ -90,7 +90,7 @@ def _bends(parent: t.Node, first: int, end: int) -> list[_Bend]:
 def _heights(
     topology: t.Topology, layer_of: dict[t.Node, int], bends: dict[tuple[t.Node, t.Node], list[_Bend]]
 ) -> dict[_Item, int]:
-    """Where everything begins from above: level with what it comes from, and below what stands there already."""
+    """The vertical position of each item: level with its parents, below the items already in its layer."""
     layers: dict[int, list[_Item]] = {}
     before: dict[_Item, list[_Item]] = {}
     for node in topology.nodes:
@@ -105,7 +105,7 @@ def _heights(
     heights: dict[_Item, int] = {}
 
     def level(item: _Item, otherwise: float) -> float:
-        """The middle of what an item comes from."""
+        """The mean position of an item's parents."""
         return _mean([heights[found] + _height(found) / 2 for found in before[item]], otherwise)
 
     for layer in sorted(layers):
@@ -132,8 +132,8 @@ def _box(node: t.Node, x: int, y: int) -> str:
     lines = [(18, "bold", node.name), (34, "normal", details(node)), (50, "normal", types(node))]
     text = "".join(
         f'<text x="{middle}" y="{y + down}" text-anchor="middle" font-weight="{weight}" '
-        f'fill="{"#666" if down == 50 else "#222"}">{escape(_short(words))}</text>'
-        for down, weight, words in lines
+        f'fill="{"#666" if down == 50 else "#222"}">{escape(_short(text))}</text>'
+        for down, weight, text in lines
     )
     return (
         f"<g><title>{escape(f'{node.name}: {details(node)} ({types(node)})')}</title>"
@@ -149,7 +149,7 @@ def _edge(
     heights: dict[_Item, int],
     parent: t.Node,
 ) -> str:
-    """Curves from box to box, level where they pass a layer."""
+    """Curves from box to box, horizontal within a layer."""
     x, y = start[0] + BOX_WIDTH, start[1] + BOX_HEIGHT // 2
     path = f"M{x},{y}"
     for bend in bends:
@@ -166,5 +166,5 @@ def _curve(x1: int, y1: int, x2: int, y2: int) -> str:
     return f"C{middle},{y1} {middle},{y2} {x2},{y2}"
 
 
-def _short(words: str) -> str:
-    return words if len(words) <= LETTERS else f"{words[: LETTERS - 1]}…"
+def _short(text: str) -> str:
+    return text if len(text) <= LETTERS else f"{text[: LETTERS - 1]}…"

@@ -1,4 +1,4 @@
-"""Processors: records by hand, with state and timers, where the DSL has no word for it.
+"""Processors handle single records with state and timers, where the DSL has no operator.
 
     class Deduplicate(Processor[str, Event, str, Event]):
         def init(self, context):
@@ -9,8 +9,8 @@
                 self.seen.put(record.value.id, record.timestamp_ms)
                 self.context.forward(record)
 
-One processor object sees the records of many keys, one after the other, in the order of their partition. What it
-keeps in its own attributes is lost whenever the program moves; what it keeps in stores is not.
+One processor object gets the records of many keys, one after the other, in the order of their partition. Its
+attributes are lost when the task moves to another worker; its stores are not.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ Clock = Literal["stream", "wall"]
 
 
 class KeyValueState(Protocol[K, V]):
-    """A key-value store, as a processor has it."""
+    """A key-value store, as a processor sees it."""
 
     def get(self, key: K) -> V | None: ...
 
     def put(self, key: K, value: V | None) -> None:
-        """None deletes."""
+        """None deletes the key."""
 
     def delete(self, key: K) -> V | None:
-        """What was there."""
+        """Delete a key and return its last value."""
 
     def items(self, first: K | None = None, last: K | None = None) -> Iterator[tuple[K, V]]:
-        """All that is there, in order of the keys' bytes; `first` and `last` are the ends of a range, both in it."""
+        """All rows in the order of their serialized keys; `first` and `last` limit the range, both included."""
 
 
 class WindowState(Protocol[K, V]):
-    """A window store, as a processor has it."""
+    """A window store, as a processor sees it."""
 
     def get(self, key: K, start_ms: int) -> V | None: ...
 
     def put(self, key: K, value: V | None, start_ms: int) -> None: ...
 
     def fetch(self, key: K, first_ms: int, last_ms: int) -> Iterator[tuple[int, V]]:
-        """Windows of a key that begin within these times, both included, in order: (start, value)."""
+        """The windows of a key that start within these times, both included, in order: (start, value)."""
 
     def items(self) -> Iterator[tuple[Windowed[K], V]]: ...
 
 
 class SessionState(Protocol[K, V]):
-    """A session store, as a processor has it."""
+    """A session store, as a processor sees it."""
 
     def get(self, key: Windowed[K]) -> V | None: ...
 
@@ -66,7 +66,7 @@ class SessionState(Protocol[K, V]):
     def delete(self, key: Windowed[K]) -> None: ...
 
     def find(self, key: K, first_end_ms: int, last_start_ms: int) -> Iterator[tuple[Windowed[K], V]]:
-        """Sessions of a key that end no earlier and begin no later than these times."""
+        """The sessions of a key that end no earlier and start no later than these times."""
 
 
 class Timer(Protocol):
@@ -74,15 +74,14 @@ class Timer(Protocol):
 
 
 class Context(Protocol[K, V]):
-    """What a processor is given: where it is, its stores, and the way onward."""
+    """What a processor can use: the current record's position, its stores, and `forward`."""
 
     application_id: str
 
     def forward(self, record: Record[K, V]) -> None: ...
 
     def store(self, name: str) -> Any:
-        """One of the stores that the processor was declared with: a `KeyValueState`, `WindowState` or
-        `SessionState`."""
+        """A store that the processor was declared with: a `KeyValueState`, `WindowState` or `SessionState`."""
 
     def schedule(self, every: Duration, callback: Callable[[int], None], *, clock: Clock = "stream") -> Timer:
         """Call `callback(time in ms)` whenever stream time (or the wall clock) has advanced by `every`."""
@@ -96,7 +95,7 @@ class Context(Protocol[K, V]):
 
     @property
     def topic(self) -> str | None:
-        """Where the record at hand was read; None within a timer."""
+        """The topic of the current record; None in a timer."""
 
     @property
     def partition(self) -> int | None: ...
@@ -106,33 +105,33 @@ class Context(Protocol[K, V]):
 
 
 class Transformer(Generic[K, V, V2]):
-    """The base of what gives a table other values, with state: `table.transform_values(...)`."""
+    """Base class for `table.transform_values(...)`: computes the values of a table, with state."""
 
     context: Context[Any, Any]
-    """Set before `init` is called. It forwards nothing: there is one value for each."""
+    """Set before `init` is called. It cannot forward records: each row has exactly one value."""
 
     def init(self, context: Context[Any, Any]) -> None:
-        """Before the first change: find the stores, set timers."""
+        """Called before the first change: look up stores, set timers."""
 
     def transform(self, key: K, value: V | None) -> V2 | None:
-        """The value of a key whose value has changed; None where there is none, or no more."""
-        raise TypeError(f"{type(self).__qualname__} has no method `transform`")
+        """The new value of a changed key; None deletes it. `value` is None if the key was deleted."""
+        raise TypeError(f"{type(self).__qualname__} must define `transform`")
 
     def close(self) -> None:
-        """When no more changes come."""
+        """Called after the last change."""
 
 
 class Processor(Generic[K, V, K2, V2]):
-    """The base of processors; only `process` must be written."""
+    """Base class of processors. Only `process` is required."""
 
     context: Context[K2, V2]
     """Set before `init` is called."""
 
     def init(self, context: Context[K2, V2]) -> None:
-        """Before the first record: find the stores, set timers."""
+        """Called before the first record: look up stores, set timers."""
 
     def process(self, record: Record[K, V]) -> None:
-        raise TypeError(f"{type(self).__qualname__} has no method `process`")
+        raise TypeError(f"{type(self).__qualname__} must define `process`")
 
     def close(self) -> None:
-        """When no more records come."""
+        """Called after the last record."""

@@ -1,7 +1,7 @@
-"""The queries of an application that runs: all stages at once, or one after another until nothing is left to do.
+"""The queries of a running application: all stages at once, or one after another until all input is processed.
 
-A query that has lost a process of Spark's, killed for its memory perhaps, is begun again from its checkpoint; but not
-without end, since what kills it may be in it.
+A query that lost a Spark process, for example to the OOM killer, is restarted from its checkpoint. The number of
+restarts is limited, because the query itself may be the cause.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from penstock.streams.compile.queries import Compiled
 
-LOSSES_MAX, LOSSES_SECONDS = 3, 600.0  # of processes, in so long, after which an application has failed
-ROUNDS_MAX = 10_000  # of `until="end"`: what feeds itself for ever should not do so in silence
+LOSSES_MAX, LOSSES_SECONDS = 3, 600.0  # more lost processes than this within this time fail the application
+ROUNDS_MAX = 10_000  # for `until="end"`: an application that feeds itself must not run forever unnoticed
 
 logger = logging.getLogger("penstock.streams")
 
@@ -31,30 +31,30 @@ Begin = Callable[["Compiled"], "StreamingQuery"]
 
 
 class AppFailed(PenstockError):
-    """One of the queries of an application has ended with an error; the rest was stopped."""
+    """A query of the application failed; the other queries were stopped."""
 
 
 class Running:
-    """The queries of an application that runs; iterating gives those at hand."""
+    """The queries of a running application. Iterating gives the current ones."""
 
     def __init__(self, name: str, begin: Begin, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.name = name
         self.queries: list[StreamingQuery] = []
         self._stages: list[Compiled] = []
-        """What each query runs."""
+        """The stage that each query runs."""
         self._begin = begin
         self._clock = clock
         self._losses: list[float] = []
         self._is_stopped = False
 
     def begin(self, *stages: Compiled) -> None:
-        """Begin a query for each; if one of them cannot begin, none stays."""
+        """Start a query for each stage. If one cannot start, the others are stopped."""
         try:
             for stage in stages:
                 self.queries.append(self._begin(stage))
                 self._stages.append(stage)
         except BaseException:
-            self.stop()  # nobody would know of those that have begun
+            self.stop()  # the caller has no reference to the queries that did start
             raise
 
     def __iter__(self) -> Iterator[StreamingQuery]:
@@ -65,13 +65,13 @@ class Running:
         return any(query.isActive for query in self.queries)
 
     def check(self) -> None:
-        """Raise `AppFailed` if a query has failed that cannot be begun again; then the others are stopped too."""
+        """Raise `AppFailed` and stop the other queries if a query has failed and cannot be restarted."""
         for query, error in self.begin_again():
             self.stop()
             raise _failure(self.name, query, error) from error
 
     def begin_again(self) -> list[tuple[StreamingQuery, Exception]]:
-        """Begin those again that have lost a process; what has failed for other reasons, or too often."""
+        """Restart queries that lost a process. Returns those that failed for other reasons or too often."""
         failed: list[tuple[StreamingQuery, Exception]] = []
         for index, query in enumerate(self.queries):
             error = query.exception()
@@ -80,49 +80,47 @@ class Running:
             if not self._may_begin_again(str(error)):
                 failed.append((query, error))
                 continue
-            logger.warning(
-                "%s: the query %s has lost a process of Spark's and goes on", self.name, query.name
-            )
+            logger.warning("%s: restarting query %s, which lost a Spark process", self.name, query.name)
             self._lose(query)
             self.queries[index] = self._begin(self._stages[index])
         return failed
 
     def _lose(self, query: StreamingQuery) -> None:
-        """It is about to be replaced."""
+        """Called before a query is replaced."""
 
     def _may_begin_again(self, error: str) -> bool:
-        from penstock.spark.pipelines.causes import is_of_lost_process
+        from penstock.spark.pipelines.causes import is_lost_process
 
-        if self._is_stopped or not is_of_lost_process(error):
+        if self._is_stopped or not is_lost_process(error):
             return False
         now = self._clock()
         self._losses = [each for each in self._losses if now - each < LOSSES_SECONDS] + [now]
         return len(self._losses) <= LOSSES_MAX
 
     def go_on(self) -> bool:
-        """Begin what is due; whether anything is left to wait for. `AppFailed` where a query has failed."""
+        """Start what is due. True while there is something to wait for. Raises `AppFailed` if a query failed."""
         self.check()
         return self.is_active
 
     def wait(self, seconds: float) -> None:
-        """Until the query at hand has ended, or so long."""
+        """Wait until the current query ends, at most for this time."""
         deadline = time.monotonic() + seconds
         for query in self.queries:
             if query.isActive and (left := deadline - time.monotonic()) > 0:
                 try:
                     query.awaitTermination(left)  # type: ignore[arg-type]  # fractions are as good
-                except Exception:  # told by `check`, in better words
+                except Exception:  # `check` reports it with a better message
                     return
 
     def stop(self, *, batch_seconds: float = BATCH_SECONDS) -> None:
-        """End the queries after the batch that each is at, which may take so long."""
+        """Stop each query after its current batch, waiting at most this long."""
         self._is_stopped = True
         stop_after_batches(self.queries, batch_seconds=batch_seconds)
 
 
 class Draining(Running):
-    """One stage after another, each until all is done that is there for it, and again those that read what another one
-    has written; `queries` is the one at hand."""
+    """Runs one stage after another, each until its existing input is processed, and again those whose input another
+    stage has written. `queries` holds the current one."""
 
     def __init__(
         self,
@@ -136,7 +134,7 @@ class Draining(Running):
         self._feeds = feeds
         self._waiting = list(stages)
         self._has_read = False
-        """The stage at hand, in queries that were lost."""
+        """Queries of the current stage that were lost."""
         self._rounds = 0
 
     def go_on(self) -> bool:
@@ -150,7 +148,7 @@ class Draining(Running):
             return False
         self._rounds += 1
         if self._rounds > ROUNDS_MAX:
-            raise IllegalState(f"{self.name} feeds itself and comes to no end")
+            raise IllegalState(f"{self.name} reads its own output and never finishes")
         self.begin(self._waiting.pop(0))
         return True
 
@@ -158,7 +156,7 @@ class Draining(Running):
         self._has_read = self._has_read or _has_read(query)
 
     def _take_end(self) -> None:
-        """What the query at hand has written is input for others."""
+        """The output of the current query is the input of others."""
         for ended, query in zip(self._stages, self.queries, strict=True):
             query.stop()
             if self._has_read or _has_read(query):
@@ -168,7 +166,8 @@ class Draining(Running):
 
 
 class heeding_signals:
-    """Ctrl-C and SIGTERM as an event, as long as it is entered; elsewhere than in the main thread nothing is heard."""
+    """Turns Ctrl-C and SIGTERM into an event while entered. Outside the main thread signals cannot be handled, so the
+    event is never set."""
 
     def __enter__(self) -> threading.Event:
         self.event = threading.Event()

@@ -1,12 +1,12 @@
-"""Types as bytes and back, a value at a time or an Arrow column at a time.
+"""Types as bytes and back, one value or one Arrow column at a time.
 
-    str, int, float, bool, bytes, UUID        Kafka's own bytes: UTF-8, Long, Double, Boolean
+    str, int, float, bool, bytes, UUID        Kafka's formats: UTF-8, Long, Double, Boolean
     dict, list, a dataclass, a TypedDict, a msgspec struct, a pydantic model, list[Order], ...      JSON
     Windowed                                   Kafka's windowed keys (`TimeWindowed`, `SessionWindowed` below)
-    serde(AvroSerializer(...), AvroDeserializer(...))      whatever a client can use
+    serde(AvroSerializer(...), AvroDeserializer(...))      any serializers of the client
 
-None is a record without key or value in every serde. A serde is picklable whenever what it was made of is, for it is
-made again where it arrives. What cannot be written or read raises here with words of what was expected.
+In every serde None is a missing key or value. A serde can be pickled if its parts can; it is rebuilt on arrival. A
+value that cannot be serialized or deserialized raises an error that names the expected type.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Spec: TypeAlias = "type[T] | Serde[T]"
-"""What users give where a type is wanted."""
+"""A type as users give it."""
 
 
 class Serde(Generic[T]):
-    """Both directions for one type. `topic` is told to serializers that register schemas, and stands in errors."""
+    """Serializes and deserializes one type. `topic` is passed to serializers that register schemas, and named in
+    errors."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class Serde(Generic[T]):
         self.spec = spec
         self.name = name
         self.is_json = is_json
-        """Whether it writes JSON of ours, which does not give everything back as it was: a tuple is a list then."""
+        """Whether it writes our JSON, which does not preserve every type: a tuple becomes a list."""
         self._encode = encode
         self._decode = decode
         self._topic = topic
@@ -86,25 +87,25 @@ class Serde(Generic[T]):
 
     @property
     def arrow_type(self) -> pyarrow.DataType | None:
-        """What a column of decoded values is in Arrow; None where it is a list of Python's objects."""
+        """The Arrow type of a column of decoded values; None if the column is a list of Python objects."""
         from penstock.streams import columns
 
         return columns.arrow_type(self.spec)
 
     def encode_column(self, values: pyarrow.Array | Sequence[T | None]) -> pyarrow.Array:
-        """A binary column of `values`, which may be an Arrow column of `arrow_type` or any Python's objects."""
+        """Encode `values`, an Arrow column of `arrow_type` or Python objects, as a binary column."""
         from penstock.streams import columns
 
         return columns.encode(self, values)
 
     def decode_column(self, data: pyarrow.Array) -> pyarrow.Array | list[T | None]:
-        """Of a binary column: an Arrow column of `arrow_type` where there is one, else a list."""
+        """Decode a binary column to an Arrow column of `arrow_type` if there is one, else to a list."""
         from penstock.streams import columns
 
         return columns.decode(self, data)
 
     def for_topic(self, topic: str, *, is_key: bool) -> Serde[T]:
-        """The same for one topic: what a registry is asked about, and what errors speak of."""
+        """The same serde for one topic, which schema registries and errors refer to."""
         return Serde(
             self.spec,
             self._encode,
@@ -116,7 +117,7 @@ class Serde(Generic[T]):
         )
 
     def writes_like(self, other: Serde[Any]) -> bool:
-        """Whether both make the same bytes of a value: `str` and `"string"` are two names of one thing."""
+        """Whether both write the same bytes for a value: `str` and `"string"` name the same serde."""
         return self == other or (self._encode is not None and self._encode is other._encode)
 
     def __reduce__(self) -> Any:
@@ -133,7 +134,7 @@ class Serde(Generic[T]):
 
 
 class _Pair(Serde[T]):
-    """A serializer and a deserializer of the client, which may want to know the topic."""
+    """A serializer and a deserializer of the client, which may depend on the topic."""
 
     def __init__(self, writer: Any, reader: Any, *, topic: str = "", is_key: bool = False) -> None:
         serializer, deserializer = serializer_of(writer), deserializer_of(reader)
@@ -154,7 +155,7 @@ class _Pair(Serde[T]):
 
 
 class TimeWindowed(Serde[Windowed[T]]):
-    """Keys of windows of one size: the key, then where the window begins (8 bytes)."""
+    """Keys of windows of one size: the key, then the window start (8 bytes)."""
 
     def __init__(self, inner: Serde[T], size_ms: int) -> None:
         self.inner, self.size_ms = inner, size_ms
@@ -176,7 +177,7 @@ class TimeWindowed(Serde[Windowed[T]]):
 
 
 class SessionWindowed(Serde[Windowed[T]]):
-    """Keys of sessions: the key, then when the session ends and when it begins (8 bytes each)."""
+    """Session keys: the key, then the end and the start of the session (8 bytes each)."""
 
     def __init__(self, inner: Serde[T]) -> None:
         self.inner = inner
@@ -202,12 +203,12 @@ _END_AND_START = struct.Struct(">qq")
 
 
 def serde(serializer: Any, deserializer: Any) -> Serde[Any]:
-    """A serde of anything that the client takes as serializer and deserializer."""
+    """A serde from a serializer and a deserializer of the client."""
     return _Pair(serializer, deserializer)
 
 
 def serde_of(spec: Any) -> Serde[Any]:
-    """The serde of a type, of a serde itself, or of a name such as `json` or `int32`."""
+    """The serde of a type, a serde itself, or a name such as `json` or `int32`."""
     if isinstance(spec, Serde):
         return spec
     spec = _without_none(spec)
@@ -215,7 +216,7 @@ def serde_of(spec: Any) -> Serde[Any]:
         return Serde(bytes, None, None, name="bytes")
     if isinstance(spec, str):
         if spec not in FORMATS:
-            raise TopologyError(f"there is no serde called {spec}; there are bytes, {', '.join(FORMATS)}")
+            raise TopologyError(f"unknown serde {spec}; known are bytes, {', '.join(FORMATS)}")
         return _plain(spec, FORMATS[spec], name=spec)
     if isinstance(spec, type) and spec in TYPES:
         return _plain(spec, TYPES[spec], name=spec.__name__)
@@ -227,7 +228,7 @@ def serde_of(spec: Any) -> Serde[Any]:
 
 
 def windowed_serde(inner: Serde[T], windows: Windows) -> Serde[Windowed[T]]:
-    """The keys of a table of such windows."""
+    """The serde of the keys of a table with these windows."""
     match windows:
         case TimeWindows(size_ms=size_ms) | UnlimitedWindows(size_ms=size_ms):
             return TimeWindowed(inner, size_ms)
@@ -238,13 +239,12 @@ def windowed_serde(inner: Serde[T], windows: Windows) -> Serde[Windowed[T]]:
 
 
 def natural_bytes(value: Any) -> bytes | None:
-    """Bytes of a value whose type nobody has named, by what it is. Enough to write a topic, not to read it again."""
+    """Serialize a value of an undeclared type by its Python type. This is enough to write a topic, not to read it
+    back."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, Windowed):
-        raise TopologyError(
-            "a windowed key is written by the table that it comes from: name a type for the key"
-        )
+        raise TopologyError("the type of this windowed key is not known: pass key=...")
     return serde_of(type(value)).encode(value)
 
 
@@ -253,7 +253,7 @@ def _plain(spec: Any, form: Format, *, name: str) -> Serde[Any]:
 
 
 def _of_model(spec: Any) -> Serde[Any]:
-    """Dataclasses, pydantic models and structs as the client writes them; other types of `typing` by msgspec."""
+    """Dataclasses, pydantic models and structs use the client's JSON; other `typing` types use msgspec."""
     if isinstance(spec, type) and not typing.is_typeddict(spec) and typing.get_origin(spec) is None:
         try:
             pair = _Pair[Any](spec, spec)
@@ -262,7 +262,7 @@ def _of_model(spec: Any) -> Serde[Any]:
         return Serde(spec, pair._encode, pair._decode, name=_name(spec), is_json=True)
     if not typing.is_typeddict(spec) and typing.get_origin(spec) is None:
         raise TopologyError(
-            f"{spec!r} is no type: give str, int, float, bool, bytes, dict, list, a dataclass, a TypedDict, "
+            f"{spec!r} is not a type: use str, int, float, bool, bytes, dict, list, a dataclass, a TypedDict, "
             "a pydantic model, a msgspec struct, or a serde"
         )
     from penstock.client.serializers.libraries import need
@@ -277,7 +277,7 @@ def _of_model(spec: Any) -> Serde[Any]:
 
 
 def _without_none(spec: Any) -> Any:
-    """`str | None` is text that may be missing, which any value may."""
+    """`str | None` is the same as `str`: any value may be missing."""
     if typing.get_origin(spec) in (typing.Union, types.UnionType):
         rest = [argument for argument in typing.get_args(spec) if argument is not type(None)]
         return rest[0] if len(rest) == 1 else spec
@@ -293,7 +293,7 @@ def _name(spec: Any) -> str:
 def _buffer(data: Any) -> Any:
     if isinstance(data, bytearray | memoryview):
         return data
-    raise TypeError(f"expected bytes, and got {type(data).__name__}")
+    raise TypeError(f"expected bytes, not {type(data).__name__}")
 
 
 def _remade(spec: Any, topic: str, is_key: bool) -> Serde[Any]:

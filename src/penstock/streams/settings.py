@@ -1,11 +1,11 @@
-"""What an application was told: settings by Kafka's names.
+"""The settings of an application, by Kafka's names.
 
     AppSettings.of("word-count", "localhost:9092", {"commit.interval.ms": 500}, {"replication_factor": 3})
 
-Streams' own settings are declared in `config.tables.streams`. Whatever else a client knows is passed on to the
-clients inside the application: by its plain name, or for one kind of them as `consumer.`, `producer.` or `admin.`
-and the name; `topic.` and a topic's setting is for internal topics. A name that nobody knows is refused with the
-nearest one. Settings never change once they are made.
+The streams settings are declared in `config.tables.streams`. Other client settings are passed to the clients inside
+the application: to all of them by the plain name, or to one kind with the prefix `consumer.`, `producer.` or
+`admin.`. The prefix `topic.` sets a topic setting for internal topics. Unknown names are rejected; the error suggests
+the closest match. Settings are immutable.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _JAVA_HANDLERS: Final = {
 
 
 class AppSettings:
-    """All of them; made by `of`."""
+    """All settings of an application; created by `of`."""
 
     def __init__(
         self, values: Mapping[str, Any], clients: Mapping[str, Any], topics: Mapping[str, str]
     ) -> None:
         self._said = dict(values)
         self.clients = dict(clients)
-        """What the clients of the application are told, by name, without `bootstrap.servers` and `client.id`."""
+        """Settings passed to the clients, by name, without `bootstrap.servers` and `client.id`."""
         self.topics = dict(topics)
-        """What internal topics are created with."""
+        """Settings of internal topics."""
 
     @classmethod
     def of(
@@ -59,16 +59,16 @@ class AppSettings:
         settings: Mapping[str, object] | None = None,
         options: Mapping[str, object] | None = None,
     ) -> Self:
-        """Take settings with dots and options with underscores, or refuse them as `BadConfiguration`."""
+        """Parse settings with dots and options with underscores. Raises `BadConfiguration` for invalid ones."""
         if not isinstance(settings, Mapping | None):
-            raise BadConfiguration(f"settings is a dict of names and values, not {settings!r}")
+            raise BadConfiguration(f"settings must be a dict of names and values, not {settings!r}")
         given: dict[str, tuple[str, object]] = {}
 
         def take(name: str, key: str, value: object) -> None:
             if value is None:
                 return
             if name in given:
-                raise BadSetting(key, None, f"said twice, here and as {given[name][0]}")
+                raise BadSetting(key, None, f"given twice, here and as {given[name][0]}")
             given[name] = key, value
 
         try:
@@ -99,7 +99,7 @@ class AppSettings:
                     raise unknown_setting(name, known, where="a streams application")
                 clients[plain] = take_value(table[plain], value)
         if own.get("application.id") is None:
-            raise BadSetting("application.id", None, "an application has a name")
+            raise BadSetting("application.id", None, "required: every application needs a name")
         _check_name(own["application.id"])
         dead_letters = "errors.dead.letter.queue.topic.name"
         _check_topic(dead_letters, own.get(dead_letters))
@@ -116,7 +116,7 @@ class AppSettings:
 
     @property
     def client(self) -> dict[str, Any]:
-        """What any client inside the application is told."""
+        """The settings of every client inside the application."""
         name = self.get("client.id") or self.application_id
         servers = ",".join(self.get("bootstrap.servers"))
         return {"bootstrap.servers": servers, "client.id": name, **self.clients}
@@ -134,14 +134,14 @@ class AppSettings:
 
     @property
     def caches(self) -> bool:
-        """Whether of several updates of a key in a batch only the last one is passed on."""
+        """Whether only the last update of a key in a batch is forwarded."""
         older, said = (self.get(name) for name in ("cache.max.bytes.buffering", "statestore.cache.max.bytes"))
         is_older_meant = "statestore.cache.max.bytes" not in self._said
         return bool(older if is_older_meant else said)
 
     @property
     def state_folder(self) -> str:
-        """Where this application keeps its own; a path or the address of a folder that Spark can read."""
+        """The folder of this application's checkpoints: a path, or a URL that Spark can read."""
         folder = self.get("state.dir") or str(default_state_folder(os.environ))
         return f"{folder.rstrip('/')}/{self.application_id}"
 
@@ -157,7 +157,7 @@ def default_state_folder(environment: Mapping[str, str]) -> Path:
 
 
 def _of_client(name: str) -> tuple[str, Mapping[str, Any] | None]:
-    """The client's own name for a setting and the table where it stands."""
+    """The client's name of a setting, and the table that declares it."""
     for prefix, kind in _PREFIXES.items():
         if name.startswith(prefix) and (plain := name.removeprefix(prefix)) in CLIENTS[kind]:
             return plain, CLIENTS[kind]
@@ -168,7 +168,7 @@ def _of_client(name: str) -> tuple[str, Mapping[str, Any] | None]:
 
 
 def _handler(name: str, value: Any) -> Any:
-    """Handlers are two words here; Kafka's own classes stand for them."""
+    """Handlers are `fail` or `continue`; the class names of Kafka's handlers are accepted too."""
     if not name.endswith("exception.handler") or not isinstance(value, str):
         return value
     word = _JAVA_HANDLERS.get(value, value)
@@ -178,11 +178,11 @@ def _handler(name: str, value: Any) -> Any:
 
 
 def _check_name(name: str) -> None:
-    """It begins the names of topics, and names a folder of its own in `state.dir`."""
+    """The name is a prefix of topic names and a folder in `state.dir`."""
     if not is_part(name):
-        raise BadSetting("application.id", name, f"begins names of topics, so it must be {PART_ALLOWED}")
+        raise BadSetting("application.id", name, f"is a prefix of topic names, so it must be {PART_ALLOWED}")
 
 
 def _check_topic(name: str, topic: Any) -> None:
     if topic is not None and not is_topic_name(topic):
-        raise BadSetting(name, topic, f"is no name of a topic: {ALLOWED}")
+        raise BadSetting(name, topic, f"is not a valid topic name: {ALLOWED}")

@@ -1,9 +1,9 @@
-"""The state of tables, asked from outside: what their changelogs hold, which anybody may read.
+"""Queries of table state, answered from the changelogs.
 
-A changelog is committed together with the outputs of its batch, so a reader of committed records sees no row of a batch
-that may still fail. Each task commits a transaction of its own: while a batch is being committed, some rows are of that
-batch and others still of the one before. Any process may ask, not only the one that runs the application. What was read
-is kept, and each question first reads on to the end, so the first one takes as long as the table is large.
+A changelog is committed together with the outputs of its batch, so a consumer of committed records sees no row of a
+batch that may still fail. Each task commits its own transaction: during a commit some rows already belong to the new
+batch and others to the previous one. Any process may query, not only the one that runs the application. Rows are
+cached, and each query first reads on to the end of the changelog, so the first query takes longest.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 def table_state(topology: Topology, name: str, settings: AppSettings) -> TableState:
-    """The state of a store by its name."""
+    """The state of a store."""
     stores = topology.stores
     if name not in stores:
-        raise TopologyError(f"there is no table called {name}; there are: {', '.join(stores) or 'none'}")
+        raise TopologyError(f"no table is called {name}; tables: {', '.join(stores) or 'none'}")
     node = stores[name]
     topic = _topic_of(node, name, settings)
     is_own = topic == names.changelog(settings.application_id, name)
@@ -54,7 +54,7 @@ def table_state(topology: Topology, name: str, settings: AppSettings) -> TableSt
 
 
 class TableState:
-    """A table as its changelog has it."""
+    """A table as stored in its changelog."""
 
     def __init__(
         self,
@@ -68,11 +68,11 @@ class TableState:
     ) -> None:
         self.topic = topic
         self._application_id = application_id
-        """Of the program that makes the topic; None where it is one of somebody else's."""
+        """The application that creates the topic; None if the topic belongs to another program."""
         self._topic_id: str | None = None
         self._is_versioned = is_versioned
         self._times: dict[bytes, int] = {}
-        """Of the last value, where that is the one with the latest timestamp."""
+        """The timestamp of the last value, for tables ordered by timestamp."""
         self._key = key
         self._value = value
         self._client = {**client, "isolation.level": "read_committed"}
@@ -80,17 +80,17 @@ class TableState:
         self._positions: dict[TopicPartition, int] = {}
 
     def get(self, key: Any) -> Any:
-        """The value of a key; None where there is none."""
+        """The value of a key; None if there is none."""
         self._read_on()
         data = self._key.encode(key)
         return None if data is None else self._value.decode(self._rows.get(data))
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """All rows, in the order of their keys' bytes."""
+        """All rows, in the order of their serialized keys."""
         yield from self.range()
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
-        """The rows from the key `first` to the key `last`, both in it, in the order of their keys' bytes."""
+        """The rows from the key `first` to the key `last`, both included, in the order of their serialized keys."""
         self._read_on()
         begin = b"" if first is None else self._key.encode(first) or b""
         end = None if last is None else self._key.encode(last)
@@ -99,7 +99,8 @@ class TableState:
                 yield self._key.decode(key), self._value.decode(self._rows[key])
 
     def to_dataframe(self, spark: SparkSession | None = None) -> DataFrame:
-        """All rows as a DataFrame: `key`, `value`, and `timestamp` of the last change; of windows `start` and `end`."""
+        """All rows as a DataFrame with the columns `key`, `value`, and `timestamp` of the last change; with windows
+        also `start` and `end`."""
         import penstock.spark
         from penstock.streams.compile.frames import latest_rows
 
@@ -131,7 +132,7 @@ class TableState:
             self._positions = {partition: ends[partition] for partition in partitions}
 
     def _partitions(self) -> list[TopicPartition]:
-        """As the cluster has them now: a client's own picture may still show a topic that is gone."""
+        """The partitions from the cluster: the client's cached metadata may still show a deleted topic."""
         with clients.admin(self._client) as admin:
             try:
                 described = admin.describe_topic(self.topic)
@@ -139,38 +140,38 @@ class TableState:
                 if self._application_id is None:
                     raise
                 raise self._no_state(admin, self._application_id) from None
-        if described.topic_id != self._topic_id:  # made anew: what was read of the old one is gone
+        if (
+            described.topic_id != self._topic_id
+        ):  # the topic was recreated: discard what was read from the old one
             self._topic_id = described.topic_id
             self._rows, self._times, self._positions = {}, {}, {}
         return [TopicPartition(self.topic, partition.index) for partition in described.partitions]
 
     def _no_state(self, admin: Admin, application_id: str) -> IllegalState:
-        """A program makes its topics when it starts, and commits offsets with its first batch."""
+        """A program creates its topics when it starts, and commits offsets with its first batch."""
         servers = self._client["bootstrap.servers"]
-        starting = (
-            "start it with app.run(), or by `penstock pipeline run FILE`; then any process can ask for it"
-        )
+        starting = "start it with app.run() or `penstock pipeline run FILE`, then query again"
         try:
             has_run = bool(admin.list_group_offsets(application_id))
         except GroupIdNotFound:
             has_run = False
         except BrokerError as error:
             return IllegalState(
-                f"{servers} has no topic {self.topic}: {application_id} has not run yet, or somebody has deleted it, "
-                f"which cannot be told ({error}); {starting}"
+                f"{servers} has no topic {self.topic}: {application_id} has not run yet, or the topic was deleted "
+                f"(checking failed: {error}); {starting}"
             )
         if has_run:
             return IllegalState(
-                f"{application_id} has run, but its topic {self.topic} is gone from {servers}, and with it what "
-                "others can see of this table: when the program starts again it makes the topic anew, for rows that "
-                "change from then on; under another application.id it computes all of them again"
+                f"{application_id} has run, but its topic {self.topic} was deleted from {servers}, so it cannot be "
+                "queried. A restart recreates the topic for rows that change from then on; another "
+                "application.id computes all rows again"
             )
         return IllegalState(
-            f"{application_id} has not run yet on {servers}, so this table has no state there: {starting}"
+            f"{application_id} has not run yet on {servers}, so this table has no state: {starting}"
         )
 
     def _newer(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
-        """Without values of before the one that is known of their key."""
+        """Drop values that are older than the known value of their key."""
         kept = []
         times = batch.column("timestamp").cast("int64").to_pylist()
         for at, (key, time) in enumerate(zip(batch.column("key").to_pylist(), times, strict=True)):
@@ -192,7 +193,7 @@ def _topic_of(node: Node, name: str, settings: AppSettings) -> str:
 
 def _of_processor(store: Store[Any, Any]) -> tuple[Serde[Any], Serde[Any]]:
     if not store.logged:
-        raise TopologyError(f"the store {store.name} has no changelog, so nobody else can see it")
+        raise TopologyError(f"the store {store.name} has no changelog, so other processes cannot query it")
     key: Serde[Any] = store.key
     if store.kind == "window":
         assert store.window_ms is not None

@@ -1,6 +1,6 @@
-"""State stores: what a program declares. What holds the state is another matter: dicts in tests, Spark in production.
+"""State stores, as a program declares them. Tests keep the state in dicts, production in Spark.
 
-A store has a name that is one of the topology's; its changes are written to `<application.id>-<name>-changelog`.
+A store's name is unique in the topology. Its changes are written to `<application.id>-<name>-changelog`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Kind = Literal["key-value", "window", "session"]
 class Store(Generic[K, V]):
     """A state store.
 
-    `key-value` maps a key to a value. `window` maps a key and the start of a window of `window_ms` to a value,
-    `session` a key and a session's start and end; both forget what lies `retention_ms` behind stream time. `key` is
-    the serde of the key alone, without its window.
+    `key-value` maps a key to a value. `window` maps a key and the start of a window of `window_ms` to a value.
+    `session` maps a key and the start and end of a session to a value. Window and session stores delete rows older
+    than `retention_ms` behind stream time. `key` is the serde of the key without its window.
     """
 
     name: str
@@ -46,11 +46,11 @@ def key_value_store(name: str, *, key: Spec[K], value: Spec[V], logged: bool = T
 def window_store(
     name: str, *, key: Spec[K], value: Spec[V], window: Duration, retention: Duration, logged: bool = True
 ) -> Store[K, V]:
-    """A store of values by key and start of window, which keeps them for `retention` behind stream time."""
+    """A store of values by key and window start. Rows are kept for `retention` behind stream time."""
     window_ms = milliseconds(window, "the size of a window", at_least=1)
     retention_ms = milliseconds(retention, "the retention", at_least=1)
     if retention_ms < window_ms:
-        raise TopologyError(f"the store {name} would forget a window before it ends: retain it for longer")
+        raise TopologyError(f"the retention of store {name} must be at least as long as its window")
     return Store(_named(name), "window", serde_of(key), serde_of(value), window_ms, retention_ms, logged)
 
 
@@ -64,5 +64,5 @@ def session_store(
 
 def _named(name: Any) -> str:
     if not is_part(name):
-        raise TopologyError(f"{quoted(name)} is no name for a store: {PART_ALLOWED}")
+        raise TopologyError(f"{quoted(name)} is not a valid store name: {PART_ALLOWED}")
     return str(name)

@@ -1,23 +1,24 @@
-"""A topology: what a program means to compute, as frozen nodes. Nothing here knows Spark, bytes or a broker.
+"""A topology: what a program computes, as frozen nodes. This module does not depend on Spark, bytes or brokers.
 
-A node names its parents, so a node and all that is behind it is one value; `Topology` keeps them in the order in
-which they were made, which is an order of dependence. There are two kinds of edges: a **stream** carries records, a
-**table** carries changes (key, new value, old value). Each node below says what it takes and what it gives.
+A node refers to its parents. `Topology` keeps the nodes in the order of their creation, parents before children.
+There are two kinds of edges: a **stream** carries records, a **table** carries changes (key, new value, old value).
+Each node below says what it takes and what it emits.
 
-What holds for all of them:
-- `key` and `value` are the serdes of what the node *gives*; None means that nobody named a type. Whoever has to read
-  such bytes again (a store, a repartitioned stream) was refused by the DSL already; a sink may write them by their
-  nature (`serdes.natural_bytes`).
-- Every `Function` is called as `function(key, *values)` and leaves the key out itself where its owner did not ask for
-  it; `function.call` is the object that the user gave, by which a compiler may recognise `str.split`.
-- A record keeps timestamp and headers on its way unless the node says otherwise. Records that a stateful node gives
-  have the headers of the record that made them.
-- A record whose key is None cannot be aggregated, and none of either side can be joined by it: such records are
-  dropped.
-- Where a stateful node's parent may have changed the key, records travel to where their key lives. This is implied:
-  there is a `Repartition` node only where the user asked for one.
-- `store` is the name under which a table's state can be asked for; a table without one need not be kept.
-  `interpret.py` is the exact meaning of each node, record by record.
+Rules for all nodes:
+
+- `key` and `value` are the serdes of what the node *emits*; None means that no type was declared. The DSL has already
+  rejected unknown types where bytes are read back (a store, a repartitioned stream); a sink may write such values by
+  their Python type (`serdes.natural_bytes`).
+- Every `Function` is called as `function(key, *values)`, and omits the key if the user's function does not take it.
+  `function.call` is the user's object, by which the compiler may recognise `str.split`.
+- A record keeps its timestamp and headers unless the node says otherwise. Records of a stateful node have the headers
+  of the record that caused them.
+- Records with a None key cannot be aggregated or joined: they are dropped.
+- If the parent of a stateful node may have changed the key, records are repartitioned. This is implied; a
+  `Repartition` node exists only if the user asked for one.
+- `store` is the name under which a table's state can be queried. A table without one need not be stored.
+
+`interpret.py` defines the exact meaning of each node, record by record.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ JoinKind = Literal["inner", "left", "outer"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Node:
-    """A step. Two nodes are the same only if they are one object."""
+    """A step of a program. Nodes are compared by identity."""
 
     name: str
     parents: tuple[Node, ...] = ()
@@ -50,25 +51,25 @@ class Node:
         return f"<{type(self).__name__} {self.name}>"
 
 
-# Where records come from, and where they go.
+# Sources and sinks.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Source(Node):
-    """Topics in, a stream out. `pattern` is a regular expression over topic names where there are no `topics`."""
+    """Topics to a stream. `pattern` is a regular expression over topic names, used if `topics` is empty."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     timestamp: Function | None = None
-    """Event time in ms of (key, value); without it the record's own timestamp. A record with less than 0 is
+    """The event time in ms from (key, value); by default the record's timestamp. Records with a negative time are
     dropped."""
     reset: Literal["earliest", "latest"] | timedelta | None = None
-    """Where to begin without a committed offset, or how long ago; None leaves it to the app's `auto.offset.reset`."""
+    """Where to start without a committed offset, or how long ago; None uses the app's `auto.offset.reset`."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class GlobalTable(Node):
-    """A topic that every worker holds as a whole. Its records are there before any other is processed."""
+    """A topic with a full copy on every worker. Its records are read before any other record is processed."""
 
     gives: ClassVar[Gives] = "global table"
     topic: str
@@ -77,23 +78,24 @@ class GlobalTable(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Sink(Node):
-    """A stream into a topic, which is a name or a function of (key, value). A tombstone stays one."""
+    """A stream to a topic: a name, or a function of (key, value). A tombstone stays a tombstone."""
 
     topic: str | Function
     partition: Function | None = None
-    """The partition of (key, value), with the number of partitions as last argument; else by the key's bytes."""
+    """The partition of (key, value), with the number of partitions as the last argument; by default from the key's
+    bytes."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Repartition(Node):
-    """A stream through the internal topic `<application.id>-<name>-repartition`; records themselves do not change.
-    Records with a None key pass (to any partition)."""
+    """A stream through the internal topic `<application.id>-<name>-repartition`. Records do not change. Records with
+    a None key go to any partition."""
 
     partitions: int | None = None
     partition: Function | None = None
 
 
-# Streams of single records, without state.
+# Stateless operators.
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -106,10 +108,10 @@ class Filter(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Map(Node):
-    """Stream to stream, one record for each, of the function of (value).
+    """Stream to stream, one record for each.
 
-    `result` says what it returns: the new `value`, the new `key`, a `pair` of both, or a whole `record` (a
-    `nouns.Record`; then the function takes a Record too, and nothing else).
+    `result` is what the function of (value) returns: the new `value`, the new `key`, a `pair` of both, or a whole
+    `record` (a `nouns.Record`; then the function also takes only a Record).
     """
 
     function: Function
@@ -126,28 +128,29 @@ class FlatMap(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Peek(Node):
-    """Stream to the same stream: the function of (value) is called for its side effect. `foreach` is one of these
-    without children."""
+    """Stream to the same stream: the function of (value) is called for its side effect. `foreach` is a Peek without
+    children."""
 
     function: Function
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Merge(Node):
-    """Two or more streams as one. There is no order between records of different parents."""
+    """Merges streams. Records of different parents have no order."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Split(Node):
-    """A stream cut by predicates of (value): each record goes to the first that holds. Its children are
-    `Branch`es."""
+    """Splits a stream by predicates of (value): each record goes to the first that matches. Its children are `Branch`
+    nodes."""
 
     predicates: tuple[Function, ...]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Branch(Node):
-    """One part of its parent, a `Split`: records of the predicate with this index; None is what no predicate took."""
+    """One branch of a `Split`: the records of the predicate with this index; None for records that matched no
+    predicate."""
 
     index: int | None
 
@@ -157,13 +160,14 @@ class Branch(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ToTable(Node):
-    """A stream as changes of a table: the last value of each key, None deletes. A parent that is a `Source` of one
+    """A stream as changes of a table: the last value of each key; None deletes it. A parent that is a `Source` of one
     topic is its own changelog.
 
-    With `history_ms` the table is versioned, and so is what is made of it value by value: it keeps the values that a
-    key had for that long, its last value is that of the latest timestamp, and a record of before goes into the history.
-    Changes of the history are no changes to joins with tables and to groups (KIP-914), but to a stream they are. What
-    is older than the history when it comes is dropped."""
+    With `history_ms` the table is versioned, and so are tables derived from it value by value: it keeps the values of
+    a key for that long. Its last value is the one with the latest timestamp; an older record changes the history
+    only. Changes of the history are not changes to table joins and groups (KIP-914), but they are to a stream.
+    Records older than the history are dropped.
+    """
 
     gives: ClassVar[Gives] = "table"
     store: str
@@ -172,19 +176,19 @@ class ToTable(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Aggregate(Node):
-    """Records of streams, folded by key (and window) into a table. Records with a None value are dropped.
+    """Aggregates records of streams by key (and window) into a table. Records with a None value are dropped.
 
     `count`: the number of records, an int. `reduce`: the first value, then `folds[0](aggregate, value)`. `aggregate`:
-    begins with `initial()`, then `folds[i](aggregate, value)` for a record of `parents[i]`; more than one parent is a
-    cogroup. An aggregate that a fold makes None is deleted.
+    `initial()`, then `folds[i](aggregate, value)` for a record of `parents[i]`; several parents are a cogroup. If a
+    fold returns None, the aggregate is deleted.
 
-    With `windows` the table's key is a `Windowed`, and each record counts in every window that holds its time and is
-    not closed: stream time, the greatest timestamp this node has seen, closes a window that ended more than the grace
-    before. Sessions that a record connects become one by `merger(aggregate, aggregate)` (of a reduce: its fold; of a
-    count: their sum), and the old ones are deleted, changes that come out before the new one's.
+    With `windows` the table's key is a `Windowed`. A record counts in every open window that contains its time. A
+    window closes when stream time, the greatest timestamp this node has seen, has passed its end by more than the
+    grace period. Sessions that a record connects are merged with `merger(aggregate, aggregate)` (a reduce uses its
+    fold, a count the sum). The old sessions are deleted, and these changes come before the new session's.
 
-    The timestamp of a change is the greatest of the records in it (of a session: its end). `emit` = `close` gives
-    each window once, in order of its end, when it is closed, and no updates.
+    The timestamp of a change is the greatest timestamp of its records (for a session: its end). With `emit` = `close`
+    each window is emitted once when it closes, in the order of their ends, without updates.
     """
 
     gives: ClassVar[Gives] = "table"
@@ -202,7 +206,7 @@ class Aggregate(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class TableFilter(Node):
-    """Table to table: the keys whose value satisfies the function of (value); others are deleted."""
+    """Table to table: the keys whose value satisfies the function of (value); other keys are deleted."""
 
     gives: ClassVar[Gives] = "table"
     function: Function
@@ -212,7 +216,7 @@ class TableFilter(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class TableMap(Node):
-    """Table to table: the function of (value), for each value; it is never called with None."""
+    """Table to table: the function of (value) for each value; it is never called with None."""
 
     gives: ClassVar[Gives] = "table"
     function: Function
@@ -221,20 +225,20 @@ class TableMap(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class TableAggregate(Node):
-    """A table, grouped anew and folded. `selector` of (value) gives the pair (group's key, value in it); a pair
-    whose key or value is None belongs to no group.
+    """Regroups and aggregates a table. `selector` of (value) returns the pair (group key, value). A pair with a None
+    key or value belongs to no group.
 
-    A change first takes the old value out of its group, `subtractor(aggregate, value)`, then puts the new value into
-    its group, `adder(aggregate, value)`; either gives a change of this table, or both one if the group is the same.
-    `count`: their number, `reduce`: begins with the first value, `aggregate`: begins with `initial()`. Nothing is
-    subtracted from a group that is not there.
+    A change first removes the old value from its group, `subtractor(aggregate, value)`, then adds the new value to
+    its group, `adder(aggregate, value)`. Each emits a change, or both one change if the group is the same. `count`:
+    the number of rows. `reduce`: starts with the first value. `aggregate`: starts with `initial()`. Nothing is
+    subtracted from a group that does not exist.
     """
 
     gives: ClassVar[Gives] = "table"
     kind: Literal["count", "reduce", "aggregate"]
     selector: Function
     selected: Serde[Any] | None = None
-    """Of the values that the selector gives: they travel to their group."""
+    """The serde of the selected values, which are repartitioned to their group."""
     store: str
     initial: Callable[[], Any] | None = None
     adder: Function | None = None
@@ -245,16 +249,15 @@ class TableAggregate(Node):
 class Suppress(Node):
     """Table to the same table, later and less often.
 
-    `until_window_closes`: the last value of each window of a windowed table, once the window is closed. Otherwise
-    each key waits `limit_ms` of stream time after its first change that waits, and then gives its last one. At most
-    `max_records` and `max_bytes` of them wait; beyond that the oldest are given early, or with `full` = `stop` the
-    program fails.
+    `until_window_closes`: the last value of each window, once the window has closed. Otherwise each key waits
+    `limit_ms` of stream time after its first buffered change, and then emits its last one. At most `max_records` and
+    `max_bytes` are buffered; beyond that the oldest are emitted early, or the program fails if `full` = `stop`.
     """
 
     gives: ClassVar[Gives] = "table"
     until_window_closes: bool
     limit_ms: int = 0
-    """For windows: the grace, which is how long after its end a window may change."""
+    """The grace period of the windows."""
     max_records: int | None = None
     max_bytes: int | None = None
     full: Literal["emit", "stop"] = "emit"
@@ -262,8 +265,8 @@ class Suppress(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ToStream(Node):
-    """Changes of a table as records of their new value: None where a key was deleted. `selector` of (value) gives
-    another key."""
+    """Changes of a table as records of the new value: None for a deleted key. `selector` of (value) returns another
+    key."""
 
     selector: Function | None = None
 
@@ -273,15 +276,15 @@ class ToStream(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class StreamJoin(Node):
-    """Two streams: each pair of records with the same key whose times are `within` the window, once.
+    """Joins two streams: each pair of records with the same key whose times are `within` the window, once.
 
-    The timestamp is the greater of the two. Stream time is the greatest timestamp of either side; a record's window
-    is closed when stream time has passed the end of its window and the grace.
+    The timestamp is the greater of the two. Stream time is the greatest timestamp of either side. A record's window
+    closes when stream time has passed its end and the grace period.
 
-    `left` also gives a left record that met none, with None for the right one, and `outer` either side's: once its
-    window is closed, in order of time. A record whose window has closed before it came meets none: it is dropped, or
-    where it would be given alone it is given at once. None values are dropped, None keys too; but `left` gives a left
-    record with a None key at once and `outer` one of either side.
+    `left` also emits left records without a match, with None for the right side, and `outer` those of either side:
+    once the window closes, in order of time. A record that arrives after its window closed has no match: it is
+    dropped, or emitted at once if it would be emitted alone. None values and None keys are dropped, except that
+    `left` emits a left record with a None key at once, and `outer` one of either side.
     """
 
     kind: JoinKind
@@ -291,13 +294,13 @@ class StreamJoin(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class StreamTableJoin(Node):
-    """A stream with a table: each left record with the value that the table has for its key at that moment; a change
-    of the table gives nothing. `left` gives None for what the table has not, a None key included. A left record with
-    a None value is dropped.
+    """Joins a stream with a table: each left record with the table's current value for its key. A change of the table
+    emits nothing. `left` uses None for missing rows, also for a None key. Left records with a None value are dropped.
 
-    A versioned table is asked for the value that it had at the time of the record. With `grace_ms` (KIP-923) a record
-    waits until stream time, the greatest timestamp of a left record, has passed it by that, so that values of before
-    may still come; records that come later than that are joined at once."""
+    A versioned table is joined with the value it had at the record's time. With `grace_ms` (KIP-923) a record waits
+    until stream time, the greatest timestamp of a left record, has passed it by that much, so that late table changes
+    count; records that arrive later are joined at once.
+    """
 
     kind: Literal["inner", "left"]
     joiner: Function
@@ -306,8 +309,7 @@ class StreamTableJoin(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class GlobalJoin(Node):
-    """A stream with a `GlobalTable`, by `selector` of (value), which gives the table's key. Otherwise as with a
-    table."""
+    """Joins a stream with a `GlobalTable` by the key that `selector` of (value) returns. Otherwise like a table."""
 
     kind: Literal["inner", "left"]
     selector: Function
@@ -316,8 +318,8 @@ class GlobalJoin(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class TableJoin(Node):
-    """Two tables by key: a change of either side changes the result. `inner` has the keys that both have, `left`
-    those of the left one, `outer` those of either. The timestamp is the greater of both sides'."""
+    """Joins two tables by key: a change of either side changes the result. `inner` has the keys of both, `left` those
+    of the left table, `outer` those of either. The timestamp is the greater of both rows'."""
 
     gives: ClassVar[Gives] = "table"
     kind: JoinKind
@@ -327,9 +329,9 @@ class TableJoin(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ForeignKeyJoin(Node):
-    """A table with another, by `selector` of (left value), which gives the right table's key; the result has the left
-    table's keys. A change of the right table changes the result of every left row that refers to it. The timestamp is
-    the right change's own, and after a left change the greater of both rows'."""
+    """Joins a table with another by a foreign key: `selector` of (left value) returns the right table's key; the
+    result has the left table's keys. A change of the right table changes every left row that refers to it. The
+    timestamp is the right change's own; after a left change it is the greater of both rows'."""
 
     gives: ClassVar[Gives] = "table"
     kind: Literal["inner", "left"]
@@ -343,9 +345,8 @@ class ForeignKeyJoin(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Process(Node):
-    """A stream through a processor of the user: `processor()` makes one (`processors.Processor`), which may read and
-    write `stores` and forward any number of records, also when its timers fire. With `keeps_key` the key cannot
-    change."""
+    """A stream through a user's processor: `processor()` creates one (`processors.Processor`). It may read and write
+    `stores` and forward any number of records, also from timers. With `keeps_key` the key cannot change."""
 
     processor: Callable[[], Any]
     stores: tuple[Store[Any, Any], ...] = ()
@@ -354,8 +355,8 @@ class Process(Node):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class TableTransform(Process):
-    """Table to table, each value by a transformer of the user: `processor()` makes one (`processors.Transformer`),
-    which may read and write `stores`. It is also asked about keys that are deleted, with None."""
+    """Table to table, each value by a user's transformer: `processor()` creates one (`processors.Transformer`). It
+    may read and write `stores`, and is also called for deleted keys, with None."""
 
     gives: ClassVar[Gives] = "table"
     keeps_key: bool = True
@@ -363,14 +364,14 @@ class TableTransform(Process):
 
 
 def history_of(node: Node) -> int | None:
-    """For how long a table keeps values of before, in ms; None of one that is not versioned."""
+    """How long a table keeps older values, in ms; None if it is not versioned."""
     while isinstance(node, TableFilter | TableMap | TableTransform):
         node = node.parents[0]
     return node.history_ms if isinstance(node, ToTable) else None
 
 
 def is_own_changelog(node: Node) -> bool:
-    """A table of one topic has its changelog already."""
+    """A table read from one topic uses it as its changelog."""
     if not isinstance(node, ToTable):
         return False
     parent = node.parents[0]
@@ -388,12 +389,12 @@ STATEFUL = (
     TableJoin,
     ToTable,
 )  # and TableTransform, which is a Process
-"""Nodes that remember. `GlobalJoin` asks a table which is everywhere."""
+"""Stateful nodes. `GlobalJoin` is not one: its table is on every worker."""
 
 
 @dataclass(eq=False)
 class Topology:
-    """All nodes of a program, parents before children. The DSL adds; everybody else reads."""
+    """All nodes of a program, parents before children. Only the DSL adds nodes."""
 
     nodes: list[Node] = field(default_factory=list)
 
@@ -415,11 +416,11 @@ class Topology:
 
     @property
     def stores(self) -> dict[str, Node]:
-        """The node that owns each named state: tables by their store, processors by each of theirs."""
+        """The node that owns each named store: tables and processors."""
         return dict(self._stores())
 
     def store_of_processor(self, name: str) -> Store[Any, Any] | None:
-        """The store of a processor by its name; None where that is a table's."""
+        """The store of a processor by its name; None if the store belongs to a table."""
         found = (store for node in self.nodes if isinstance(node, Process) for store in node.stores)
         return next((store for store in found if store.name == name), None)
 

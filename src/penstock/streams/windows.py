@@ -1,8 +1,8 @@
-"""Windows: which of them a record belongs to, and when they are closed.
+"""Windows: which windows a record belongs to, and when they close.
 
-A window takes records until stream time (the greatest timestamp seen) has passed its end by the grace; what comes
-later is dropped. All rules are Kafka Streams': windows of fixed size are aligned to the epoch, hold their start and
-not their end; sliding windows and sessions hold both.
+A window accepts records until stream time (the greatest timestamp seen) has passed its end by the grace period; later
+records are dropped. The rules are those of Kafka Streams: windows of fixed size are aligned to the epoch and include
+their start but not their end; sliding windows and sessions include both.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Final, TypeAlias
 from penstock.streams.nouns import Duration, TopologyError, milliseconds
 
 NEVER_MS: Final = (1 << 63) - 1
-"""Where a window ends that does not: the greatest time that Kafka can say."""
+"""The end of a window that never ends: the greatest timestamp in Kafka."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeWindows:
-    """Windows of `size_ms` that begin every `advance_ms`: tumbling where both are the same, hopping otherwise."""
+    """Windows of `size_ms` that start every `advance_ms`: tumbling if both are equal, hopping otherwise."""
 
     size_ms: int
     advance_ms: int
     grace_ms: int
 
     def starts(self, timestamp_ms: int) -> range:
-        """Where the windows begin that hold this time, earliest first. None begins before the epoch."""
+        """The starts of the windows that contain this time, earliest first. No window starts before the epoch."""
         first = max(0, timestamp_ms - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
         return range(first, timestamp_ms + 1, self.advance_ms)
 
@@ -42,8 +42,8 @@ class TimeWindows:
 
 @dataclass(frozen=True, slots=True)
 class SlidingWindows:
-    """Windows `[t - difference_ms, t]` and `[t + 1, t + 1 + difference_ms]` around each record's time t: every set
-    of records that lie no further apart than the difference is the content of one window."""
+    """Windows `[t - difference_ms, t]` and `[t + 1, t + 1 + difference_ms]` around the time t of each record: each
+    set of records no further apart than the difference is the content of one window."""
 
     difference_ms: int
     grace_ms: int
@@ -54,7 +54,7 @@ class SlidingWindows:
 
 @dataclass(frozen=True, slots=True)
 class SessionWindows:
-    """Periods of activity: records of a key that follow each other within `gap_ms` are one session."""
+    """Periods of activity: records of a key no further apart than `gap_ms` form one session."""
 
     gap_ms: int
     grace_ms: int
@@ -65,7 +65,7 @@ class SessionWindows:
 
 @dataclass(frozen=True, slots=True)
 class UnlimitedWindows:
-    """One window from `start_ms` on, which never ends. Records of before belong to none."""
+    """One window that starts at `start_ms` and never ends. Earlier records belong to no window."""
 
     start_ms: int
 
@@ -86,7 +86,7 @@ class UnlimitedWindows:
 
 @dataclass(frozen=True, slots=True)
 class JoinWindows:
-    """A left record of time t meets right records within `[t - before_ms, t + after_ms]`."""
+    """A left record at time t matches right records within `[t - before_ms, t + after_ms]`."""
 
     before_ms: int
     after_ms: int
@@ -100,43 +100,44 @@ Windows: TypeAlias = TimeWindows | SlidingWindows | SessionWindows | UnlimitedWi
 
 
 def tumbling(size: Duration, *, grace: Duration = 0) -> TimeWindows:
-    """Windows of one size, one after the other."""
+    """Windows of one size, one after the other, without overlap."""
     size_ms = milliseconds(size, "the size of a window", at_least=1)
     return TimeWindows(size_ms, size_ms, milliseconds(grace, "the grace"))
 
 
 def hopping(size: Duration, *, every: Duration, grace: Duration = 0) -> TimeWindows:
-    """Windows of one size that overlap: a new one begins `every` so many seconds."""
+    """Overlapping windows of one size: a new window starts `every` this many seconds."""
     size_ms = milliseconds(size, "the size of a window", at_least=1)
     advance_ms = milliseconds(every, "the advance of a window", at_least=1)
     if advance_ms > size_ms:
-        raise TopologyError("windows must not leave gaps: they advance by no more than their size")
+        raise TopologyError("windows must not leave gaps: `every` must not exceed the size")
     return TimeWindows(size_ms, advance_ms, milliseconds(grace, "the grace"))
 
 
 def sliding(difference: Duration, *, grace: Duration = 0) -> SlidingWindows:
-    """A window for every set of records that lie no further apart than `difference`."""
+    """A window for each set of records no further apart than `difference`."""
     return SlidingWindows(
         milliseconds(difference, "the difference of sliding windows"), milliseconds(grace, "the grace")
     )
 
 
 def session(gap: Duration, *, grace: Duration = 0) -> SessionWindows:
-    """Records that follow each other within `gap`; a session grows, and two that meet become one."""
+    """Records of a key no further apart than `gap`. A session grows with new records; two sessions that meet are
+    merged."""
     return SessionWindows(
         milliseconds(gap, "the gap of sessions", at_least=1), milliseconds(grace, "the grace")
     )
 
 
 def unlimited(*, start: datetime | None = None) -> UnlimitedWindows:
-    """One window that begins at `start` (without one: with the epoch) and never ends."""
+    """One window that starts at `start` (by default the epoch) and never ends."""
     if start is None:
         return UnlimitedWindows(0)
     if not isinstance(start, datetime) or start.tzinfo is None:
-        raise TopologyError(f"a window without an end begins at a datetime with its time zone, not {start!r}")
+        raise TopologyError(f"start must be a datetime with a time zone, not {start!r}")
     start_ms = round(start.timestamp() * 1000)
     if start_ms < 0:
-        raise TopologyError("no window begins before the epoch")
+        raise TopologyError("a window cannot start before the epoch")
     return UnlimitedWindows(start_ms)
 
 
@@ -147,19 +148,19 @@ def within(
     after: Duration | None = None,
     grace: Duration = 0,
 ) -> JoinWindows:
-    """How far apart two records may be to meet in a join; `before` and `after` say it for either side."""
+    """How far apart two records may be to match in a join. `before` and `after` set the two sides separately."""
     if difference is None and before is None and after is None:
-        raise TopologyError("say within how many seconds two records meet")
+        raise TopologyError("within needs a difference in seconds, or before=... and after=...")
     fallback = 0 if difference is None else difference
     before_ms = _signed(fallback if before is None else before, "before")
     after_ms = _signed(fallback if after is None else after, "after")
     if before_ms + after_ms < 0:
-        raise TopologyError("a join window cannot end before it begins")
+        raise TopologyError("a join window cannot end before it starts")
     return JoinWindows(before_ms, after_ms, milliseconds(grace, "the grace"))
 
 
 def _signed(duration: Duration, what: str) -> int:
-    """Either side of a join window may lie on the other side of the record: `before=-5` begins five seconds after."""
+    """Each side of a join window may be negative: with `before=-5` the window starts five seconds after the record."""
     zero = type(duration)()
     return -milliseconds(-duration, what) if duration < zero else milliseconds(duration, what)  # type: ignore[operator]
 

@@ -1,13 +1,13 @@
-"""Operators without state over whole columns: what a reading task does with each batch before Spark sees it.
+"""Stateless operators over whole columns: what a reading task does with each batch before Spark sees it.
 
-`Chain` walks the operators of one place. Each takes `Columns` and gives `Columns`; what leaves the place (to a topic,
-through the shuffle, to an internal topic) is given to an `Outlet`. A function that Arrow knows runs as its kernel; any
-other is called for each record, once, and an error of it tells which record that was.
+`Chain` runs the operators of one place. Each takes and returns `Columns`. Records that leave the place (to a topic,
+the shuffle or an internal topic) go to an `Outlet`. A function with an Arrow kernel runs as that kernel; any other
+function is called once per record, and its error names the record.
 
-Kafka Streams walks the same operators record by record, here it is column by column; so where ways part and meet again,
-whoever writes puts records in order again: by the row that they came of, and those of one row in the order of the walk.
-Only where ways part behind a flat-map is that not enough, for what the first record of a row becomes on all ways stands
-before the second one. There each record carries its turn (`Columns.steps`).
+Kafka Streams runs the same operators record by record. Here they run column by column, so after a split and merge the
+writer restores the order: by source row, and for one row in the order of the operators. If branches split after a
+flat-map this is not enough, because everything the first record of a row becomes comes before the second. There each
+record carries its step (`Columns.steps`).
 """
 
 from __future__ import annotations
@@ -53,23 +53,21 @@ class Outlet(Protocol):
 
 
 class GlobalRows(Protocol):
-    """A value for each key."""
+    """Looks up a value by key."""
 
     def get(self, key: Any, /) -> Any: ...
 
 
 class GlobalTables(Protocol):
-    """Tables that every worker holds."""
+    """The global tables of a worker."""
 
     def rows(self, node: Node) -> GlobalRows: ...
 
 
 Failing = Callable[[OperatorFailed, int], None]
-"""What is done about a record that failed: (the failure, its row). It raises, or the record is left out."""
+"""Called with a failure and its row. It raises, or the record is skipped."""
 
-_TURNS = (
-    1 << 40
-)  # more than a flat-map makes of one batch: which visit it was stands above, which record below
+_TURNS = 1 << 40  # more than a flat-map makes of one batch: the high part counts visits, the low part records
 
 
 class Chain:
@@ -84,7 +82,7 @@ class Chain:
         self._visits = 0
 
     def feed(self, node: Node, records: Columns) -> None:
-        """What `node` gives goes to all that follow it here."""
+        """Send the output of `node` to all its children in this place."""
         if not len(records):
             return
         for crossing in self._place.crossings.get(node, ()):
@@ -123,10 +121,10 @@ class Chain:
             case Merge() | Repartition():
                 self.feed(node, records)
             case _:
-                raise AssertionError(f"{node} has state and cannot run here")
+                raise AssertionError(f"{node} is stateful and cannot run here")
 
     def _visited(self, records: Columns, *, apart: bool = False) -> Columns:
-        """With their turn from here on: all have the same, or each its own."""
+        """Add steps from here on: one for all records, or one for each."""
         if not self._parting:
             return records
         self._visits += 1
@@ -232,7 +230,7 @@ class Chain:
         return records.take(numpy.array(places, numpy.int64), values=results)
 
     def _to_stream(self, node: ToStream, records: Columns) -> Columns:
-        """Behind a table whose rows come as they are now."""
+        """Behind a table whose rows arrive in their current form."""
         if node.selector is None:
             return records
         kept, keys = self._called(node, node.selector, records)
@@ -241,7 +239,8 @@ class Chain:
     def _called(
         self, node: Node, function: Function, records: Columns, wrap: Callable[[Any], Any] | None = None
     ) -> tuple[Rows | None, list[Any]]:
-        """Results of a user's function for each record, and the places of those that did not fail; None for all."""
+        """The results of a user function for each record, and the positions of records that did not fail; None means
+        all."""
         values = as_list(records.values)
         call = function.call
         if function.takes_key:
@@ -252,7 +251,7 @@ class Chain:
         try:
             if wrap is None:
                 results.extend(map(call, values))
-                if len(results) < len(values):  # what `map` was told is not that there are no more of them
+                if len(results) < len(values):  # a StopIteration of the function must not end `map`
                     raise StopIteration
             else:
                 results.extend(wrap(call(value)) for value in values)
@@ -300,7 +299,7 @@ class Chain:
     def _checked(
         self, node: Node, records: Columns, results: Sequence[Any], check: Callable[[Any], Any]
     ) -> tuple[Columns, list[Any]]:
-        """What `check` makes of the result for each record; those of which it raises have failed."""
+        """The result of `check` for each record; a record for which it raises has failed."""
         made: list[Any] = []
         places: list[int] = []
         for at, result in enumerate(results):
@@ -315,7 +314,7 @@ class Chain:
 
 
 def _parting(place: Place) -> set[Node]:
-    """Flat-maps behind which records leave on more than one way."""
+    """Flat-maps after which records leave on more than one branch."""
 
     def ways(node: Node) -> int:
         here = len(place.entries.get(node, ())) + len(place.crossings.get(node, ()))
@@ -330,7 +329,7 @@ def _kept(records: Columns, places: Rows | None) -> Columns:
 
 
 def _is_plain(column: Column) -> bool:
-    """A column that kernels can take: a user's function may mind a None, and kernels do not."""
+    """A column for kernels, without nulls: a user function may reject None, which a kernel would not."""
     return not isinstance(column, list) and not column.null_count
 
 
@@ -342,12 +341,12 @@ def _kernel(function: Function, column: Column) -> Callable[[Any], Any] | None:
 
 
 def _are_pairs(results: Sequence[Any]) -> bool:
-    """Whether all are pairs beyond doubt; without a call of Python for each."""
+    """Whether all elements are certainly pairs; without a Python call per element."""
     return set(map(type, results)) <= {tuple} and set(map(len, results)) <= {2}
 
 
 def _of_records(records: Columns, made: Sequence[Record[Any, Any]]) -> Columns:
-    """Records that a user made, one out of each of these."""
+    """Records made by the user, one for each of these."""
     has_headers = any(record.headers for record in made)
     return Columns(
         [record.key for record in made],

@@ -1,8 +1,8 @@
-"""Records side by side: what a chain of operators works on in a task that reads.
+"""Columns of records: what a chain of operators works on in a reading task.
 
-Keys and values are Arrow columns as long as nothing but kernels has touched them, and lists of Python's objects from
-the first function of a user on. `rows` says of which row of the source's batch each record came, so that its offset is
-looked up only where it is needed, and so that records can be put in order again after a split (`outputs`).
+Keys and values are Arrow columns while only kernels have touched them, and lists of Python objects after the first
+user function. `rows` maps each record to its row in the source batch: its offset is looked up only if needed, and the
+order of records can be restored after a split (`outputs`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Rows: TypeAlias = numpy.ndarray[Any, numpy.dtype[numpy.int64]]
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Records with the same origin; all columns have the same length."""
+    """Records of one source batch; all columns have the same length."""
 
     keys: Column
     values: Column
@@ -29,9 +29,9 @@ class Columns:
     times: Rows
     """Event time in ms."""
     headers: list[Headers] | None
-    """None where no record has any."""
+    """None if no record has headers."""
     steps: tuple[Rows, ...] = ()
-    """Which turn it is among the records of one row, where that can matter: see `chain`."""
+    """The order among the records of one row, where it matters: see `chain`."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -43,7 +43,7 @@ class Columns:
         return replace(self, values=values)
 
     def take(self, places: Rows, *, keys: Column | None = None, values: Column | None = None) -> Columns:
-        """The records at these places, in this order; with other keys or values where they are given."""
+        """The records at these positions, in this order, optionally with other keys or values."""
         headers = None if self.headers is None else [self.headers[place] for place in places.tolist()]
         return Columns(
             _take(self.keys, places) if keys is None else keys,

@@ -1,15 +1,15 @@
-"""Where a topology is cut: which operators run together, and what travels between them. Sans-IO.
+"""Divides a topology into places and stages: which operators run together, and what is sent between them. Sans-IO.
 
-An operator runs in a **place**. Operators without state run where their records are: in the tasks that read a topic
-(`Reading`, one place for each source), or behind a stateful operator. Operators with state run in a **domain**: a part
-of the topology whose records have been brought together by key, so that any number of operators in a row share one
-shuffle as long as the key stays as it was. Kafka Streams calls the same thing a sub-topology.
+An operator runs in a **place**. Stateless operators run where their records are: in the tasks that read a topic
+(`Reading`, one place for each source), or behind a stateful operator. Stateful operators run in a **domain**: a part
+of the topology whose records are partitioned by the same key, so any number of operators share one shuffle while the
+key does not change. Kafka Streams calls this a sub-topology.
 
     reading place --(shuffle by key)--> domain --(internal topic)--> reading place --(shuffle)--> domain ...
 
-Spark offers one shuffle before state in a query, and it is free of topics; so an internal topic is needed only where a
-key changes *behind* state. Places that are connected by shuffles are one **stage**: one query of Spark. A merge has no
-place of its own: what follows it runs in each place that records come from.
+A Spark query has one shuffle before state, which needs no topic. An internal topic is needed only if a key changes
+*after* state. Places connected by shuffles form one **stage**: one Spark query. A merge has no place of its own: its
+children run in each place that records come from.
 
 Invariant: all inputs of a stateful operator end in one domain.
 """
@@ -41,7 +41,7 @@ from penstock.streams.topology import (
 
 CrossingKind = Literal["stream", "group", "subscribe", "answer"]
 
-# Inputs of a foreign key join, in the order of its parents first: see `references`.
+# The inputs of a foreign key join, in the order of its parents first: see `references`.
 LEFT_CHANGED, RIGHT_CHANGED, ANSWERED, SUBSCRIBED = range(4)
 
 
@@ -51,15 +51,15 @@ class Place:
 
     name: str
     root: Node | None
-    """Whose records are read here; None of a domain."""
+    """The node whose records are read here; None for a domain."""
     crossing: Crossing | None = None
-    """The internal topic that is read; None where it is a source's topics, or of a domain."""
+    """The internal topic that is read; None for a source's topics and for a domain."""
     children: dict[Node, list[tuple[Node, int]]] = field(default_factory=lambda: defaultdict(list))
-    """What follows a node in this same place: the operator, and which of its inputs."""
+    """The children of a node in this place: the operator, and which of its inputs."""
     entries: dict[Node, list[Entry]] = field(default_factory=lambda: defaultdict(list))
-    """What of a node's records is shuffled to a domain."""
+    """The shuffles of a node's records to a domain."""
     crossings: dict[Node, list[Crossing]] = field(default_factory=lambda: defaultdict(list))
-    """What of a node's records is written to an internal topic."""
+    """The internal topics that a node's records are written to."""
 
     @property
     def is_domain(self) -> bool:
@@ -67,7 +67,7 @@ class Place:
 
     @property
     def nodes(self) -> list[Node]:
-        """Operators that run here, in no other order than that of the first mention."""
+        """The operators of this place, in the order of first use."""
         return list(dict.fromkeys(child for found in self.children.values() for child, _ in found))
 
     def __repr__(self) -> str:
@@ -83,27 +83,27 @@ class Entry:
     position: int
     domain: Place
     after: int = 0
-    """How many operators of the place, of those that take the same records, are before it in the topology."""
+    """How many operators of the place that take the same records come before it in the topology."""
 
 
 @dataclass(frozen=True, eq=False)
 class Crossing:
-    """An edge through an internal topic: `topic` is without the application's name."""
+    """An edge through an internal topic. `topic` is without the application's name."""
 
     topic: str
     parent: Node
     kind: CrossingKind
-    """`stream`: records as they are. `group`: what leaves and enters the groups of a TableAggregate. `subscribe`: left
-    rows of a foreign key join, to where the row is that they refer to. `answer`: that row, back to them."""
+    """`stream`: records as they are. `group`: values removed from and added to the groups of a TableAggregate.
+    `subscribe`: left rows of a foreign key join, sent to the row they refer to. `answer`: that row, sent back."""
     child: Node | None = None
     partitions: int | None = None
     partition: Function | None = None
-    """Which partition a record goes to; None leaves it to its key."""
+    """Chooses the partition of a record; None uses the key."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One query: what it reads, and the places that belong to it."""
+    """One query: its sources and its places."""
 
     name: str
     reading: tuple[Place, ...]
@@ -121,18 +121,18 @@ class Stage:
 
     @property
     def internal_topics(self) -> list[str]:
-        """Those that it reads, without the application's name."""
+        """The internal topics that it reads, without the application's name."""
         return [place.crossing.topic for place in self.reading if place.crossing is not None]
 
     @property
     def entries(self) -> list[Entry]:
-        """All of them; which number has which one stays the same while the topology does."""
+        """All shuffle edges. Their numbers stay the same as long as the topology does."""
         return [entry for place in self.reading for found in place.entries.values() for entry in found]
 
 
 @dataclass(frozen=True)
 class Cut:
-    """The whole: stages in order of dependence, and all crossings between and within them."""
+    """The result: stages in order of dependence, and all crossings between and within them."""
 
     stages: tuple[Stage, ...]
     crossings: tuple[Crossing, ...]
@@ -143,7 +143,8 @@ def cut(topology: Topology) -> Cut:
 
 
 def feeds(stage: Stage, other: Stage, application_id: str) -> bool:
-    """Whether another one (or it itself) reads what a stage writes; a sink whose topic is a function may feed any."""
+    """Whether another stage (or this one) reads what a stage writes. A sink that chooses its topic by a function may
+    feed any stage."""
     written: set[str] = set()
     for place in stage.reading + stage.domains:
         written |= {f"{application_id}-{c.topic}" for found in place.crossings.values() for c in found}
@@ -159,17 +160,17 @@ def feeds(stage: Stage, other: Stage, application_id: str) -> bool:
 
 
 class _Cutting:
-    """The walk over a topology, parents before children."""
+    """Walks over a topology, parents before children."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self.places: dict[Node, dict[Place, bool]] = {}
-        """Where records of a node are, and whether there they still have the key that brought them."""
+        """The places of a node's records, and whether they still have the key they were shuffled by."""
         self.reading: list[Place] = []
         self.domains: list[Place] = []
         self.crossings: dict[tuple[Node, str], tuple[Crossing, Place]] = {}
         self.same: dict[Place, Place] = {}
-        """A domain that has become part of another one."""
+        """A domain that was merged into another one."""
 
     def run(self) -> Cut:
         for node in self.topology.nodes:
@@ -209,7 +210,7 @@ class _Cutting:
         for position, parent in enumerate(node.parents):
             for place, intact in self.places[parent].items():
                 place = self._now(place)
-                # A processor takes records where they are, as in Kafka Streams: it does not ask for their key.
+                # As in Kafka Streams, a processor without stores runs where its records are, whatever their key.
                 if place.is_domain and (intact or isinstance(node, Process)):
                     direct.append((position, parent, place))
                 elif place.is_domain:
@@ -221,7 +222,7 @@ class _Cutting:
     def _enter(
         self, node: Node, shuffled: Iterable[tuple[int, Node, Place]], direct: list[tuple[int, Node, Place]]
     ) -> Place:
-        """Give the node its domain: that of its direct parents, which becomes one, or a new one."""
+        """Assign the node to the domain of its direct parents, which are merged, or to a new one."""
         if direct:
             domain = self._now(direct[0][2])
             for _, _, other in direct[1:]:
@@ -240,8 +241,8 @@ class _Cutting:
         return domain
 
     def _foreign_key_join(self, node: ForeignKeyJoin) -> None:
-        """Left rows travel to the place of the row that they refer to, and the result travels back, where the left row
-        is, so that of two results for one left row the later one stays."""
+        """Send left rows to the place of the row they refer to, and the result back to the left row's place, so that
+        the later of two results for one left row wins."""
         left, right = node.parents
         subscriptions = self._cross_all(left, node, "subscribe")
         rights = [(RIGHT_CHANGED, right, self._now(place)) for place in self.places[right]]
@@ -254,12 +255,12 @@ class _Cutting:
         place: Place | None = None
         for origin in self.places[parent]:
             place = self._cross(parent, self._now(origin), child, kind)
-        assert place is not None, f"{parent} is nowhere"
+        assert place is not None, f"{parent} has no place"
         return place
 
     def _cross(self, parent: Node, origin: Place, child: Node, kind: CrossingKind) -> Place:
-        """Write what `parent` gives in `origin` to an internal topic; the place where it is read. Records that several
-        operators need go through one topic."""
+        """Write the records of `parent` in `origin` to an internal topic, and return the place that reads it.
+        Operators that need the same records share one topic."""
         by = parent if kind == "stream" and not isinstance(child, Repartition) else child
         found = self.crossings.get((by, kind))
         if found is None:
@@ -302,7 +303,7 @@ class _Cutting:
         return place
 
     def _stages(self) -> Iterable[Stage]:
-        """Places that shuffles connect, in the order in which they were made."""
+        """Places connected by shuffles, in the order of their creation."""
         group: dict[Place, int] = {place: index for index, place in enumerate([*self.reading, *self.domains])}
         for place in self.reading:
             for entries in place.entries.values():

@@ -1,13 +1,13 @@
-"""Where records of one key are written by many: they are brought together by it once more, and put in order.
+"""A second shuffle for records of one key that several buckets write, to restore their order.
 
-Buckets of state work side by side, each on its own keys. As long as a key stays what it was, all that is written of it
-comes of one bucket, in order. Where it changes behind state, or where a topic is written past state too, it comes of
-several; so it goes through one more shuffle, and the task that writes it puts it in the order of the records that
-caused it, as in Kafka Streams, where one task has all keys of a partition.
+Buckets of state run in parallel, each with its own keys. While a key does not change, all its output comes from one
+bucket, in order. If the key changes after state, or if records that bypass state go to the same topic, the output
+comes from several buckets. It is shuffled once more, and the writing task orders it by the records that caused it. In
+Kafka Streams one task has all keys of a partition and needs no such step.
 
-Causes that all agree on are (phase, time, topic, partition, offset, place). A record's time is the latest that its
-partition has shown up to there: it never falls while offsets rise, so each partition keeps its order, and between
-partitions it is the one whose next record is the earliest. What of one record goes past state comes first.
+Causes are compared by (phase, time, topic, partition, offset, place). A record's time is the latest time of its
+partition up to there: it never decreases with the offset, so each partition keeps its order, and between partitions
+the one whose next record is earliest goes first. Output that bypasses state comes first.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from penstock.streams.compile.outputs import SCHEMA, Output, PartitionCount, bat
 from penstock.streams.topology import FlatMap, Map, Node, Process, Sink, ToStream
 
 AWOKEN, RECEIVED, HELD_BACK = range(3)
-"""Phases of a batch: what was due before its records, what came of each of them, what waited for its end."""
+"""Phases of a batch: timers due before its records, the records, and updates buffered until its end."""
 
-TARGETS = 16  # so many cells of a bucket at most, and of tasks that can write at a time
+TARGETS = 16  # limits the cells of a bucket and the tasks that can write in parallel
 
 _CAUSES = [
     pyarrow.field(name, pyarrow.int64()) for name in ("phase", "time", "source", "number", "offset", "place")
@@ -41,20 +41,20 @@ _SCHEMA = pyarrow.schema([*SCHEMA, *_CAUSES])
 
 @cache
 def topic_number(topic: str) -> int:
-    """By which records of two topics are told apart where their times are the same."""
+    """Tells records of two topics with the same time apart."""
     return crc32(topic.encode())
 
 
 class Placed(Protocol):
-    """Knows where the record at hand was read."""
+    """Knows the position of the current record."""
 
     @property
     def at(self) -> At: ...
 
 
 class PagedOutput(Output):
-    """What a bucket of a place writes, page after page. Within a page nothing changes its turn: what waited for the
-    end of the batch comes after all else, whatever it came of."""
+    """The output of one bucket of a place, page after page. Within a page the order stays: updates buffered until the
+    end of the batch come last, whatever caused them."""
 
     def __init__(
         self, partition_count: PartitionCount, place: int, *, tells_causes: bool, holds: bool
@@ -63,20 +63,20 @@ class PagedOutput(Output):
         self.tells_causes = tells_causes
         self._place = place
         self._holds = holds
-        """Whether some of it may wait for the end of the batch."""
+        """Whether some output may be buffered until the end of the batch."""
         self._phase = AWOKEN
         self._at = NOWHERE
         self._latest_ms = -1
         self._latest_at: dict[At, int] = {}
         self._held_by: Placed | None = None
         self._last: Cause = ()
-        """That of the last record: what was held back never comes before what was passed on earlier."""
+        """The cause of the last record: buffered output never comes before output that was forwarded earlier."""
 
     def begin_page(self) -> None:
         self._phase, self._at, self._latest_ms = AWOKEN, NOWHERE, -1
 
     def receive(self, at: At, latest_ms: int) -> None:
-        """A record comes, and what is written now came of it."""
+        """A record arrived; what is written now is caused by it."""
         self._phase, self._at, self._latest_ms = RECEIVED, at, latest_ms
         if self._holds:
             self._latest_at[at] = latest_ms
@@ -87,7 +87,7 @@ class PagedOutput(Output):
 
     @contextmanager
     def held_by(self, page: Placed) -> Iterator[None]:
-        """What is written now was held back by a page, which knows of where it came."""
+        """What is written now was buffered by a page, which knows its cause."""
         self._held_by = page
         try:
             yield
@@ -110,7 +110,7 @@ class PagedOutput(Output):
 
 
 def caused_by_rows(part: Part, times_ms: Rows, place: int) -> Part:
-    """Of a fold, whose rows came of any number of records: only their times are known, by row."""
+    """The causes of a fold's rows: any number of records, so only the times of rows are known."""
     if not part.order:
         return part
     rows = part.order[0]
@@ -118,7 +118,7 @@ def caused_by_rows(part: Part, times_ms: Rows, place: int) -> Part:
 
 
 def caused_by_records(part: Part, latest_ms: Rows, topic: str, partition: int, offsets: Rows) -> Part:
-    """Of operators without state, by rows of what was read."""
+    """The causes of stateless output, by source rows."""
     if not part.order:
         return part
     rows = part.order[0]
@@ -132,8 +132,8 @@ def _caused(part: Part, *numbers: int | Rows) -> Part:
 
 
 def is_needed(stage: Stage) -> bool:
-    """Whether something behind state is written under another key than it was brought there by, or to where others
-    write too."""
+    """Whether output behind state is written under another key than it was shuffled by, or to a topic that other
+    places write too."""
     if any(_changes_keys(domain) for domain in stage.domains):
         return True
     behind = [topic for domain in stage.domains for topic in _written_by(domain)]
@@ -142,7 +142,7 @@ def is_needed(stage: Stage) -> bool:
 
 
 def _written_by(place: Place) -> set[object]:
-    """Topics; and functions that choose some."""
+    """The topics, and the functions that choose topics."""
     sinks = {node.topic for node in place.nodes if isinstance(node, Sink)}
     return sinks | {crossing.topic for found in place.crossings.values() for crossing in found}
 
@@ -175,7 +175,7 @@ def _is_changing(node: Node) -> bool:
 
 
 def cells_of(parts: Sequence[Part]) -> Iterator[tuple[int, bytes]]:
-    """What a bucket writes: cells, and where each of them goes."""
+    """The output of a bucket: cells, and the target of each."""
     for part in parts:
         keys = part.batch.column("key").to_pylist()
         targets = numpy.fromiter((0 if key is None else crc32(key) % TARGETS for key in keys), numpy.int64)
@@ -189,14 +189,14 @@ def cells_of(parts: Sequence[Part]) -> Iterator[tuple[int, bytes]]:
 
 
 def unpacked(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """Cells back into rows, in order: runs in the sink's tasks."""
+    """Unpack cells into rows, in order: runs in the sink's tasks."""
     found: list[pyarrow.RecordBatch] = []
     for batch in batches:
         for cell in batch.column("cell"):
             for part in batches_of(cell.as_buffer()):
                 if part.schema.equals(_SCHEMA):
                     found.append(part)
-                else:  # what did not go through state is in order
+                else:  # output that bypassed state is in order
                     yield part
     if not found:
         return

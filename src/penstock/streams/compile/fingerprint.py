@@ -1,12 +1,12 @@
-"""What a checkpoint hangs on: which stages there are, what each reads and which states it keeps. Sans-IO.
+"""What a checkpoint depends on: the stages, their inputs and their states. Sans-IO.
 
-State is found again by names: a stage's folder by the name of the stage, a bucket by its domain, a page's content by
-its operator. A program that gives one of those names to something else, or another name to the same thing, would go on
-with the wrong state, or with none, and say nothing. So a program's fingerprint is kept beside its checkpoints, and what
-has changed is told in words before anything runs.
+State is found by names: a stage's folder by the stage, a bucket by its domain, the content of a page by its operator.
+A program that uses one of these names for something else, or another name for the same thing, would silently continue
+with wrong state or none. So the fingerprint of a program is stored with its checkpoints, and differences are reported
+before anything runs.
 
-What may change: functions; operators without state, more or fewer; sinks; states and streams that are new; streams of
-which nobody reads a topic any more. A new state begins empty, as in Kafka Streams.
+Allowed changes: functions; stateless operators; sinks; new states and streams; streams whose topic is no longer read.
+A new state starts empty, as in Kafka Streams.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ if TYPE_CHECKING:
     from penstock.streams.compile.stateful import Domains
 
 Fingerprint = dict[str, Any]
-"""As it is kept: JSON."""
+"""As stored: JSON."""
 
 ANY = "any"
 _DERIVED = "a table made of another"
-_COUNTED = re.compile(r".+-\d+")  # a name that was not given, as `dsl.graph` makes them
+_COUNTED = re.compile(r".+-\d+")  # a generated name, as `dsl.graph` makes them
 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One thing that must stay, and how it is spoken of."""
+    """A property that must not change, and its description."""
 
     name: str
-    words: str
+    template: str
 
 
 _FIELDS = (
     _Field("stage", "ran in the stage {}"),
-    _Field("domain", "was kept together with {}"),
+    _Field("domain", "was stored together with {}"),
     _Field("kind", "was {}"),
     _Field("key", "had keys of {}"),
     _Field("value", "had values of {}"),
-    _Field("pages", "was kept in {} pages"),
+    _Field("pages", "was stored in {} pages"),
 )
 
 
 def fingerprint_of(stages: Iterable[tuple[Stage, Domains | None]]) -> Fingerprint:
-    """Of all stages of a program; those without state have no domains."""
+    """The fingerprint of all stages; stages without state have no domains."""
     found: dict[str, Any] = {}
     states: dict[str, Any] = {}
     for stage, domains in stages:
@@ -75,30 +75,30 @@ def fingerprint_of(stages: Iterable[tuple[Stage, Domains | None]]) -> Fingerprin
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What makes checkpoints of the one useless to the other, in words; nothing where they fit."""
+    """The differences that make the checkpoints of one program useless to the other, for users; empty if they fit."""
     if old.get("version") != new["version"]:
-        return ["its checkpoint was written by another version of Penstock, which kept other notes"]
-    told: list[str] = []
+        return ["its checkpoint was written by another version of Penstock, with another fingerprint format"]
+    changes: list[str] = []
     if old["buckets"] != new["buckets"]:
-        told.append(f"state was kept in {old['buckets']} buckets, and now there are {new['buckets']}")
+        changes.append(f"state was stored in {old['buckets']} buckets, now in {new['buckets']}")
     given_up = set()
     for name, stage in old["stages"].items():
         found = list(_changes_of_stage(name, stage, old["stages"], new["stages"]))
-        told += found
+        changes += found
         if name not in new["stages"] and not found:
             given_up.add(name)
     added = set(new["states"]) - set(old["states"])
     for name, state in old["states"].items():
         now = new["states"].get(name)
         if now is None and (state["stage"] in given_up or state["kind"] == _DERIVED):
-            continue  # nobody reads any more what it was made of; or it is made of a table that is still there
-        told += _changes_of_state(name, state, now, added)
-    return told
+            continue  # its inputs are no longer read, or it is derived from a table that still exists
+        changes += _changes_of_state(name, state, now, added)
+    return changes
 
 
 def following(old: Mapping[str, Any], new: Fingerprint) -> Fingerprint:
-    """What is noted of a program that comes after another one. Of a fold that was pages before some may be left as they
-    were, in buckets that nobody has touched since; so their number stays noted."""
+    """The fingerprint to store for a program that follows another one. A fold that was stored in pages may still have
+    some in buckets that were not touched since, so their number stays recorded."""
     states = {}
     for name, state in new["states"].items():
         before = old["states"].get(name, {})
@@ -108,13 +108,13 @@ def following(old: Mapping[str, Any], new: Fingerprint) -> Fingerprint:
     return new | {"states": states}
 
 
-def refusal(application_id: str, folder: str, told: list[str]) -> str:
-    """What a user is told."""
-    lines = "\n".join(f"- {change}" for change in told)
+def refusal(application_id: str, folder: str, changes: list[str]) -> str:
+    """The message for users."""
+    lines = "\n".join(f"- {change}" for change in changes)
     return (
-        f"{application_id} is not the program whose checkpoint is in {folder}:\n{lines}\n"
-        "Keep the names and kinds of what has state (give tables a name=...), or run it under another application.id, "
-        "which begins anew."
+        f"{application_id} does not match its checkpoint in {folder}:\n{lines}\n"
+        "Keep the names and kinds of stateful operators (give tables a name=...), or use another application.id, "
+        "which starts from scratch."
     )
 
 
@@ -130,18 +130,18 @@ def _changes_of_stage(
             readers = sorted(after - before)
             if readers and name not in after:
                 yield (
-                    f"{topic} was read by the stage {name} and is read by {', '.join(readers)}, which would not know "
-                    "how far"
+                    f"{topic} was read by the stage {name} and is now read by {', '.join(readers)}, which has no "
+                    "offsets for it"
                 )
     if now is None:
         return
     for topic, types in stage["repartition"].items():
         if topic not in now["repartition"]:
-            yield f"the repartition topic {topic} is gone, and with it what was not read yet"
+            yield f"the repartition topic {topic} no longer exists, so its unread records would be lost"
         elif now["repartition"][topic] != types:
-            yield f"the repartition topic {topic} held {types} and would hold {now['repartition'][topic]}"
+            yield f"the repartition topic {topic} contained {types} and would contain {now['repartition'][topic]}"
     if None not in (stage["time"], now["time"]) and stage["time"] != now["time"]:
-        yield f"the stage {name} went by {_clock(stage['time'])} and would go by {_clock(now['time'])}"
+        yield f"the stage {name} used {_clock(stage['time'])} and would use {_clock(now['time'])}"
 
 
 def _changes_of_state(
@@ -149,7 +149,7 @@ def _changes_of_state(
 ) -> Iterator[str]:
     if now is None:
         new = f"; new: {', '.join(sorted(added))}" if added else ""
-        yield f"the state {name} ({state['kind']}) is gone, or has another name{new}"
+        yield f"the state {name} ({state['kind']}) was removed or renamed{new}"
         return
     for field in _FIELDS:
         before, after = state[field.name], now[field.name]
@@ -158,17 +158,17 @@ def _changes_of_state(
             if ANY in (before, after):
                 continue
         if before != after:
-            yield f"the state {name} {field.words.format(before)}, and now {after}"
+            yield f"the state {name} {field.template.format(before)}, now {after}"
     namesakes = {other for other in added if _stem(other) == _stem(name)}
     if _COUNTED.fullmatch(name) and namesakes and state["way"] != now["way"]:
         yield (
-            f"the state {name} is made in another way than before, and {', '.join(sorted(namesakes))} is new: which of "
-            "them is the old one? Give both a name"
+            f"the state {name} is computed differently, and {', '.join(sorted(namesakes))} is new: it is not clear "
+            "which of them is the old one; give both a name"
         )
 
 
 def _states(stage: Stage, domains: Domains, domain: Place) -> Iterator[tuple[str, dict[str, Any]]]:
-    # A fold's pages are as many as it needs, and `forms` makes either of the other.
+    # The number of a fold's pages adapts, and `forms` converts between both forms.
     pages = ANY if domain in domains.folds else str(domains.page_count(domain))
     common = {"stage": stage.name, "domain": domain.name, "pages": pages}
     for node in domains.operators[domain]:
@@ -188,15 +188,15 @@ def _states(stage: Stage, domains: Domains, domain: Place) -> Iterator[tuple[str
 
 
 def _kind(node: t.Node) -> str | None:
-    """What an operator remembers; None of one that remembers nothing."""
+    """The state of an operator; None if it has none."""
     match node:
         case t.Aggregate():
-            words = f"a {node.kind}{'' if node.windows is None else f' in {_windows(node.windows)}'}"
-            return f"{words}, given when closed" if node.emit == "close" else words
+            description = f"a {node.kind}{'' if node.windows is None else f' in {_windows(node.windows)}'}"
+            return f"{description}, emitted when closed" if node.emit == "close" else description
         case t.TableAggregate():
             return f"a {node.kind} of a table of {_name(node.selected)}"
         case t.StreamTableJoin():
-            return None if node.grace_ms is None else "a join that waits"
+            return None if node.grace_ms is None else "a join with a grace period"
         case t.TableTransform():
             return "a transformed table"
         case t.Process():
@@ -218,7 +218,7 @@ def _kind(node: t.Node) -> str | None:
 
 
 def _windows(windows: Windows) -> str:
-    """Their shape; the grace may change."""
+    """The shape of windows; the grace period may change."""
     match windows:
         case TimeWindows():
             return f"windows of {windows.size_ms} ms every {windows.advance_ms} ms"
@@ -231,7 +231,7 @@ def _windows(windows: Windows) -> str:
 
 
 def _way(node: t.Node) -> str:
-    """A mark of how a node comes to be: the operators before it and their functions."""
+    """A digest of how a node is computed: the operators before it and their functions."""
     mark = blake2b(digest_size=8)
     for step in _steps(node):
         mark.update(repr(step).encode())
@@ -250,7 +250,7 @@ def _steps(node: t.Node) -> Iterator[Any]:
 
 
 def _code(call: Any) -> Any:
-    """What a function does, as far as it can be seen; not where it stands."""
+    """The code of a function, as far as it can be seen, without its location."""
     while isinstance(call, partial):
         call = call.func
     code = getattr(call, "__code__", None)
@@ -273,4 +273,4 @@ def _stem(name: str) -> str:
 
 
 def _clock(mode: str) -> str:
-    return {"EventTime": "the time of events", "ProcessingTime": "the wall clock"}.get(mode, "no clock")
+    return {"EventTime": "event time", "ProcessingTime": "wall-clock time"}.get(mode, "no clock")

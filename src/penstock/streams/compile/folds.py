@@ -1,11 +1,11 @@
-"""Counts, sums, minima and maxima as folds of Arrow columns: no Python for a record, and none for a key.
+"""Counts, sums, minima and maxima as folds of Arrow columns: no Python per record or key.
 
     reading task:   records -> (key, partial result, time), one row for each key of the range
-    bucket:         a page of rows as they were, and rows of the batch -> a page of rows as they are, and what changed
+    bucket:         a page of old rows, and rows of the batch -> a page of new rows, and the changed rows
 
-A partial result is folded with others by the same fold, but for counts, which are added up. In windows of fixed size a
-row's key is that of the windowed table: the key's bytes, then where the window begins. Must give what the interpreter
-gives as the last update of each key in a batch.
+Partial results are combined by the same fold, except counts, which are added. In windows of fixed size the key of a
+row is the windowed key: the key's bytes, then the window start. The result must equal the interpreter's last update
+of each key in a batch.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Adopt = Callable[["bytes | None"], "bytes | None"]
 
 ROWS = pyarrow.schema([("key", pyarrow.binary()), ("partial", pyarrow.int64()), ("at", pyarrow.int64())])
 
-KEYS_PER_PAGE = 2_000  # a page is read and written as a whole: 50 kB or so, in well below a millisecond
+KEYS_PER_PAGE = 2_000  # a page is read and written as a whole: about 50 kB, in well under a millisecond
 
 
 def fold_of(domain: Place, entered: set[Node]) -> tuple[Aggregate, Fold] | None:
-    """The only state of a domain and how it is folded; None where that takes more than Arrow knows."""
+    """The only state of a domain and its fold; None if Arrow cannot compute it."""
     if len(entered) != 1:
         return None
     (node,) = entered
@@ -43,7 +43,7 @@ def fold_of(domain: Place, entered: set[Node]) -> tuple[Aggregate, Fold] | None:
         isinstance(o, STATEFUL) and o is not node for o in domain.nodes
     ):
         return None
-    # Nothing behind the table may ask what it was before.
+    # No operator behind the table may need the old value.
     children = domain.children.get(node, ())
     if domain.crossings.get(node) or not all(isinstance(child, ToStream) for child, _ in children):
         return None
@@ -57,7 +57,7 @@ def _known(node: Aggregate) -> Fold | None:
         return None
     if node.kind == "count":
         return "count"
-    # Whole numbers only: sums of floats depend on the order, and text has no sum.
+    # Integers only: sums of floats depend on the order, and text has no sum.
     serde = node.parents[0].value
     if serde is None or serde.spec is not int or node.value is None or node.value.spec is not int:
         return None
@@ -73,7 +73,7 @@ def _known(node: Aggregate) -> Fold | None:
 def fold_records(
     fold: Fold, keys: pyarrow.Array, records: Columns, windows: TimeWindows | None = None
 ) -> pyarrow.RecordBatch:
-    """Rows of records; those whose key or value is None do not count. `keys` are bytes."""
+    """Rows from records; records with a None key or value do not count. `keys` are bytes."""
     values = records.values
     if keys.null_count or isinstance(values, list) or values.null_count:
         records, keys = _complete(records, keys)
@@ -86,7 +86,7 @@ def fold_records(
 
 
 def fold_rows(fold: Fold, parts: Iterable[pyarrow.RecordBatch]) -> pyarrow.RecordBatch:
-    """Rows of rows, keys in order of the first mention."""
+    """Combine rows, with keys in the order of first occurrence."""
     whole = pyarrow.Table.from_batches(parts, schema=ROWS)
     key, partial, at = (_one(whole.column(name)) for name in ROWS.names)
     return _folded("sum" if fold == "count" else fold, key, numpy.asarray(partial), numpy.asarray(at))
@@ -99,11 +99,11 @@ def split_by_bucket(
 
 
 class FoldBucket:
-    """The state of one bucket of a fold, and what a batch does to it.
+    """The state of one bucket of a fold, and how a batch changes it.
 
-    Pages double when there are too many keys for them; the page of a key is its place modulo their number. Windows that
-    are closed at `stream_time_ms` take no more rows, and are forgotten some time later. `adopt` is shown what tells of
-    the pages, and takes over what is none of a fold's.
+    The number of pages doubles when there are too many keys; the page of a key is its place modulo their number.
+    Windows that are closed at `stream_time_ms` take no more rows and are deleted some time later. `adopt` gets the
+    meta page and converts state that is not a fold's.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class FoldBucket:
         self._page_count: int = 1
         self._key_count: int = 0
         self.forgets_at_ms: int | None = None
-        """The stream time at which there may be windows to forget."""
+        """The stream time at which there may be windows to delete."""
         self._meta = pages.read(META)
         if adopt is not None:
             self._meta = adopt(self._meta)
@@ -130,7 +130,7 @@ class FoldBucket:
             self._page_count, self._key_count, self.forgets_at_ms = pickle.loads(self._meta)
 
     def update(self, parts: Iterable[pyarrow.RecordBatch]) -> list[pyarrow.RecordBatch]:
-        """Fold rows in; the rows that have changed, as they are now."""
+        """Fold rows in, and return the changed rows with their new values."""
         news = self._open(fold_rows(self._fold, parts))
         changed: list[pyarrow.RecordBatch] = []
         for page, part in self._by_page(news, self._page_count):
@@ -144,7 +144,7 @@ class FoldBucket:
         return changed
 
     def forget(self) -> None:
-        """Drop closed windows if it is time to, and write down how many pages and keys there are."""
+        """Delete closed windows if it is time to, and store the number of pages and keys."""
         windows = self._windows
         if windows is not None and self._key_count:
             lasts_ms = windows.size_ms + windows.grace_ms
@@ -170,7 +170,7 @@ class FoldBucket:
                 self._write(page, kept)
 
     def _open(self, rows: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
-        """Those whose windows may still change."""
+        """The rows whose windows may still change."""
         if self._windows is None or not rows.num_rows:
             return rows
         starts = pyarrow.compute.binary_slice(rows.column("key"), -8).cast(pyarrow.binary(8))
@@ -215,7 +215,7 @@ def rows_of_cell(cell: bytes) -> Iterator[pyarrow.RecordBatch]:
 
 
 def _folded(fold: Fold, keys: pyarrow.Array, numbers: Any, times: Any) -> pyarrow.RecordBatch:
-    """One row for each key. By codes and arrays, not Arrow's group_by of two columns, which hashes them row by row."""
+    """One row for each key. Uses codes and arrays, because Arrow's group_by of two columns hashes them row by row."""
     coded = keys.dictionary_encode()
     places = numpy.asarray(coded.indices)
     count = len(coded.dictionary)
@@ -251,7 +251,7 @@ def _complete(records: Columns, keys: pyarrow.Array) -> tuple[Columns, pyarrow.A
 
 
 def _in_windows(records: Columns, keys: pyarrow.Array, windows: TimeWindows) -> tuple[Columns, pyarrow.Array]:
-    """Each record once for every window that holds its time, under the window's key."""
+    """Repeat each record for every window that contains its time, under the window's key."""
     times = records.times
     places: list[Rows] = []
     starts: list[Rows] = []
@@ -273,7 +273,7 @@ def _in_windows(records: Columns, keys: pyarrow.Array, windows: TimeWindows) -> 
 def _split(
     rows: pyarrow.RecordBatch, part_of: Any, windows: TimeWindows | None
 ) -> Iterator[tuple[int, pyarrow.RecordBatch]]:
-    """Rows by a function of their keys' places. Windows of a key live where the key does, as everywhere."""
+    """Split rows by a function of their keys' places. The windows of a key are stored where the key is."""
     if not rows.num_rows:
         return
     keys = rows.column("key")

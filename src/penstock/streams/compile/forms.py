@@ -1,10 +1,10 @@
-"""State of a fold in columns, made into pages of operators, and back.
+"""Converts the state of a columnar fold into pages of operators, and back.
 
-Which of the two a table is kept in depends on what a program asks of it (`folds.fold_of`): a filter behind a count, or
-a lambda instead of `operator.add`, makes pages of columns. That must not cost a program its state, so a bucket that is
-found in the other form is taken over when it is first touched.
+Which form a table uses depends on the program (`folds.fold_of`): a filter behind a count, or a lambda instead of
+`operator.add`, turns columns into pages. A program must not lose its state by such a change, so a bucket in the other
+form is converted when it is first touched.
 
-A fold's page `META` is a tuple, that of operators a dict, or missing.
+The page `META` of a fold is a tuple, that of operators a dict, or missing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_of_fold(meta: bytes | None) -> bool:
 
 
 def to_operators(pages: Pages, meta: bytes, node: Aggregate, page_count: int) -> None:
-    """Columns as pages of so many."""
+    """Convert columns to this many pages."""
     assert node.key is not None
     assert node.value is not None
     found: dict[int, dict[bytes, Row]] = defaultdict(dict)
@@ -48,7 +48,7 @@ def to_operators(pages: Pages, meta: bytes, node: Aggregate, page_count: int) ->
 
 
 def to_fold(pages: Pages, meta: bytes | None, node: Aggregate, page_count: int) -> bytes | None:
-    """Pages as columns; what tells of them, or None where there was nothing."""
+    """Convert pages to columns and their meta page; None if there was nothing."""
     assert node.value is not None
     rows: dict[bytes, Row] = {}
     for number in range(page_count):
@@ -67,9 +67,9 @@ def to_fold(pages: Pages, meta: bytes | None, node: Aggregate, page_count: int) 
         {"key": list(rows), "partial": partials, "at": times}, schema=ROWS
     )
     pages.write(0, cell_of_rows([batch]))
-    told = pickle.dumps((1, len(rows), None))
-    pages.write(META, told)
-    return told
+    meta = pickle.dumps((1, len(rows), None))
+    pages.write(META, meta)
+    return meta
 
 
 def _page(node: Aggregate, key: Any, page_count: int) -> int:

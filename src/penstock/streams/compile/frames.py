@@ -36,8 +36,8 @@ def latest_rows(
     *,
     by_time: bool = False,
 ) -> DataFrame:
-    """A value of a type that Spark has not is its JSON text. The last row of a key is that of the greatest offset, or
-    `by_time` of the latest timestamp, as of a versioned table."""
+    """Values of a type that Spark does not have become JSON text. The last row of a key is the one with the greatest
+    offset, or with `by_time` the one with the latest timestamp, as in a versioned table."""
     from pyspark.sql import functions
 
     options = {f"kafka.{name}": str(setting) for name, setting in client.items()}
@@ -50,7 +50,7 @@ def latest_rows(
 
 
 class Decoding:
-    """Bytes of keys and values as columns."""
+    """Serialized keys and values as columns."""
 
     def __init__(self, key: Serde[Any], value: Serde[Any]) -> None:
         self._key = key
@@ -89,7 +89,7 @@ def _column(values: Any, serde: Serde[Any]) -> pyarrow.Array:
 
 
 def _text(serde: Serde[Any], value: Any) -> str | None:
-    """As the serde writes it where that is text, otherwise as JSON."""
+    """As the serde writes it if that is text, otherwise as JSON."""
     data = serde.encode(value)
     if data is None:
         return None
@@ -100,6 +100,6 @@ def _text(serde: Serde[Any], value: Any) -> str | None:
 
 
 def _times(times_ms: list[int]) -> pyarrow.Array:
-    """The end of a window that has none is null."""
+    """The end of an unlimited window is null."""
     times_us = [None if time_ms == NEVER_MS else time_ms * 1000 for time_ms in times_ms]
     return pyarrow.array(times_us, pyarrow.int64()).cast(pyarrow.timestamp("us", tz="UTC"))

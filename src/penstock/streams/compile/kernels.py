@@ -1,7 +1,7 @@
-"""Functions of the standard library that Arrow knows too: whole columns instead of values.
+"""Functions of the standard library with Arrow kernels: whole columns instead of values.
 
-A kernel must give exactly what its function gives for every value of the type, or say that it cannot (None) for a
-column in which there are values where both would differ. A test compares them over all characters.
+A kernel must return exactly what its function returns for every value of the type, or None for a column with values
+for which they differ. A test compares them over all characters.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ Kernel = Callable[[pyarrow.Array], "pyarrow.Array | None"]
 
 
 def mapping_kernel(function: Any, kind: pyarrow.DataType) -> Kernel | None:
-    """For one value of each value."""
+    """For functions that return one value."""
     return _found(_MAPPING, function, kind)
 
 
 def flattening_kernel(function: Any, kind: pyarrow.DataType) -> Callable[[pyarrow.Array], Flattened] | None:
-    """For any number of values of each value."""
+    """For functions that return any number of values."""
     if function in (str.split, str.splitlines) and not pyarrow.types.is_string(kind):
         return None
     return _split if function is str.split else None
 
 
 class Flattened:
-    """Values one after another, and of which row each of them is."""
+    """All values in sequence, and the row of each."""
 
     def __init__(self, values: pyarrow.Array, rows: numpy.ndarray[Any, numpy.dtype[numpy.int64]]) -> None:
         self.values = values
@@ -38,7 +38,7 @@ class Flattened:
 
 
 def _split(column: pyarrow.Array) -> Flattened:
-    """`str.split`: Arrow's leaves an empty text where a line begins or ends with space."""
+    """`str.split`: Arrow returns an empty string where a line starts or ends with space."""
     lists = pc.utf8_split_whitespace(column)
     words = lists.flatten()
     rows = pc.list_parent_indices(lists)
@@ -49,7 +49,7 @@ def _split(column: pyarrow.Array) -> Flattened:
 
 
 def _only_ascii(kernel: Callable[[pyarrow.Array], pyarrow.Array]) -> Kernel:
-    """Beyond ASCII Arrow changes a character at a time, and Python knows of contexts and of ligatures."""
+    """Beyond ASCII Arrow converts single characters, while Python considers context and ligatures."""
 
     def apply(column: pyarrow.Array) -> pyarrow.Array | None:
         is_ascii = pc.all(pc.string_is_ascii(column)).as_py()
@@ -92,5 +92,5 @@ _MAPPING: dict[tuple[Any, pyarrow.DataType], Kernel] = {
 def _found(table: dict[tuple[Any, pyarrow.DataType], Kernel], function: Any, kind: Any) -> Kernel | None:
     try:
         return table.get((function, kind))
-    except TypeError:  # a function that cannot be hashed is none of these
+    except TypeError:  # an unhashable function is none of these
         return None

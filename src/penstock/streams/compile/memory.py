@@ -1,8 +1,7 @@
-"""What operators remember between batches, as bytes: the interpreter keeps it in attributes, here it is taken out of
-them and put back.
+"""The state of operators between batches, as bytes: taken from their attributes and put back.
 
-Windows that nothing can change any more are forgotten first. The interpreter keeps them for whoever asks; here they are
-in the changelog. Expired rows of window and session stores are deleted first, too.
+Windows that can no longer change are deleted first. The interpreter keeps them for queries; here queries read the
+changelog. Expired rows of window and session stores are deleted first, too.
 """
 
 from __future__ import annotations
@@ -11,14 +10,15 @@ import pickle
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.spark.internals import pickle_by_value
 from penstock.streams import topology as t
 from penstock.streams.interpret.operators import Operator, TableOperator
 from penstock.streams.interpret.processing import ProcessRecords, SessionValues, WindowValues
 from penstock.streams.interpret.state import State
 from penstock.streams.nouns import Windowed
 
-# What an operator is made of, rather than what it remembers.
-_NOT_STATE = frozenset({"node", "tables", "_serdes", "_places", "_right", "_rights", "_around", "_processor"})
+# Attributes that define an operator rather than its state.
+_NOT_STATE = frozenset({"node", "tables", "_serdes", "_places", "_right", "_rights", "_engine", "_processor"})
 _OF_STORES = ("_state", "_latest_ms")
 _TIMERS = "timers"
 _NOTHING: tuple[Any, ...] = ({}, [], -1, None, ({}, {}))
@@ -27,7 +27,7 @@ Operators = Mapping[t.Node, Operator[Any]]
 
 
 def taken(operators: Operators, stores: Mapping[str, Any], *, stream_time_ms: int) -> bytes | None:
-    """All that they remember; None where that is nothing."""
+    """All state; None if there is none."""
     _forget_windows(operators, stream_time_ms)
     found = {node.name: memory for node, operator in operators.items() if (memory := _memory(operator))}
     for name, store in stores.items():
@@ -42,7 +42,7 @@ def taken(operators: Operators, stores: Mapping[str, Any], *, stream_time_ms: in
 
 
 def put_back(data: bytes, operators: Operators, stores: Mapping[str, Any]) -> int:
-    """What was taken, into operators that were just made; the stream time it was taken at."""
+    """Put state into new operators, and return the stream time at which it was taken."""
     stream_time_ms: int
     stream_time_ms, found = pickle.loads(data)
     owners: dict[str, Any] = {node.name: operator for node, operator in operators.items()}
@@ -57,14 +57,11 @@ def dumped(state: Any) -> bytes:
     try:
         return pickle.dumps(state, pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):
-        from pyspark import cloudpickle  # for classes of a user's program, which have no module here
-
-        data: bytes = cloudpickle.dumps(state)  # type: ignore[no-untyped-call]
-        return data
+        return pickle_by_value(state)  # for classes of a user's program, which have no module here
 
 
 def _memory(operator: Operator[Any]) -> dict[str, Any]:
-    """What an operator remembers, by attribute, without what is empty."""
+    """The state of an operator by attribute, without empty ones."""
     if isinstance(operator, ProcessRecords):
         own = {_TIMERS: [timer.next_ms for timer in operator.timers]} if operator.timers else {}
         if isinstance(operator, TableOperator) and (kept := operator.state.kept()):
@@ -80,7 +77,7 @@ def _plain(value: Any) -> Any:
 
 def _put_back(owner: Any, name: str, value: Any) -> None:
     if name == _TIMERS:
-        # Timers are set anew by `init`, in the same order; only when they are due is remembered.
+        # `init` sets timers again in the same order; only their due times are stored.
         for timer, next_ms in zip(owner.timers, value, strict=False):
             timer.next_ms = next_ms
     elif isinstance(getattr(owner, name, None), State):
@@ -96,14 +93,14 @@ def _forget_windows(operators: Operators, stream_time_ms: int) -> None:
             continue
         rows = operator.state._rows
         waiting = getattr(operator, "_waiting", {})
-        gone = [place for place, row in rows.items() if row[0].end_ms < stream_time_ms - keeps_ms]
-        for place in gone:
+        expired = [place for place, row in rows.items() if row[0].end_ms < stream_time_ms - keeps_ms]
+        for place in expired:
             if place not in waiting:
                 _forget(operator, rows.pop(place)[0])
 
 
 def _keeps_ms(node: t.Node) -> int | None:
-    """How long a table keeps windows after their end; None where its keys are no windows."""
+    """How long a table keeps windows after their end; None if its keys are not windows."""
     while True:
         if isinstance(node, t.Aggregate):
             windows = node.windows
@@ -117,7 +114,7 @@ def _keeps_ms(node: t.Node) -> int | None:
 
 
 def _forget(operator: Any, window: Windowed[Any]) -> None:
-    """What the interpreter remembers of a window beside its row."""
+    """State of the interpreter for a window in addition to its row."""
     if hasattr(operator, "_starts"):
         place = operator._place(window.key)
         starts = operator._starts.get(place, set())

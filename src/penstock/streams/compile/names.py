@@ -1,4 +1,4 @@
-"""Names of what an application has in the cluster, as Kafka Streams gives them."""
+"""Names of an application's topics and queries, as in Kafka Streams."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ def changelog(application_id: str, store: str) -> str:
 
 
 def query(application_id: str, stage: str) -> str:
-    """Of Spark."""
+    """The name of a Spark query."""
     return f"{application_id}-{stage}"
 
 
 def internal(application_id: str, topic: str) -> str:
-    """`topic` as a crossing has it, which ends in `-repartition`."""
+    """`topic` is a crossing's name, which ends in `-repartition`."""
     return f"{application_id}-{topic}"

@@ -1,15 +1,15 @@
-"""A small file beside an application's checkpoints, on whatever file system Spark keeps them.
+"""A small file next to an application's checkpoints, on the same file system.
 
-The driver's JVM reads and writes it where there is one. Through Spark Connect the checkpoints are the server's, and so
-is the file: there Spark itself writes it, as a table of one line.
+The driver's JVM reads and writes it if there is one. With Spark Connect the checkpoints and the file are on the
+server: there Spark writes it as a table of one line.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from penstock.spark.registering import is_connect
+from penstock.spark import internals
 from penstock.streams.compile.fingerprint import Fingerprint, changes, following, refusal
 from penstock.streams.nouns import TopologyError
 
@@ -20,15 +20,15 @@ NAME = "topology.json"
 
 
 def check_topology(spark: SparkSession, application_id: str, folder: str, fingerprint: Fingerprint) -> None:
-    """Refuse a program that its checkpoints do not fit; note what it is otherwise."""
+    """Reject a program that does not fit its checkpoints; otherwise store its fingerprint."""
     path = f"{folder.rstrip('/')}/{NAME}"
-    connect = is_connect(spark)
-    text = _read_by_spark(spark, path) if connect else _read(spark, path)
+    connect = internals.is_connect(spark)
+    text = _read_by_spark(spark, path) if connect else internals.read_file(spark, path)
     if text is not None:
         old = json.loads(text)
-        told = changes(old, fingerprint)
-        if told:
-            raise TopologyError(refusal(application_id, folder, told))
+        differences = changes(old, fingerprint)
+        if differences:
+            raise TopologyError(refusal(application_id, folder, differences))
         fingerprint = following(old, fingerprint)
         if fingerprint == old:
             return
@@ -36,39 +36,7 @@ def check_topology(spark: SparkSession, application_id: str, folder: str, finger
     if connect:
         spark.createDataFrame([(data,)], "value string").coalesce(1).write.mode("overwrite").text(path)
     else:
-        _write(spark, path, data)
-
-
-def _read(spark: SparkSession, path: str) -> str | None:
-    files, place = _files(spark, path)
-    if not files.exists(place):
-        return None
-    stream = files.open(place)
-    try:
-        return str(bytes(stream.readAllBytes()).decode())
-    finally:
-        stream.close()
-
-
-def _write(spark: SparkSession, path: str, data: str) -> None:
-    """Whole or not at all: under another name first."""
-    files, place = _files(spark, path)
-    _, draft = _files(spark, f"{path}.draft")
-    stream = files.create(draft, True)
-    try:
-        stream.write(bytearray(data.encode()))
-    finally:
-        stream.close()
-    files.delete(place, False)
-    if not files.rename(draft, place):
-        raise OSError(f"{path} cannot be written")
-
-
-def _files(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    jvm: Any = spark._jvm
-    session: Any = spark._jsparkSession
-    place = jvm.org.apache.hadoop.fs.Path(path)
-    return place.getFileSystem(session.sessionState().newHadoopConf()), place
+        internals.replace_file(spark, path, data)
 
 
 def _read_by_spark(spark: SparkSession, path: str) -> str | None:

@@ -1,8 +1,9 @@
-"""The operators of a domain over one page of its keys: the interpreter's own, their state in bytes between batches.
+"""The operators of a domain for one page of its keys: the interpreter's own, with their state in bytes between
+batches.
 
-So what a topology means is written once. What is different here: keys are spread over pages, of which none sees all
-records, so stream time is told (`advance`); updates of a table within a batch may be passed on as one (`caches`); and
-changes of tables are also written to their changelogs.
+The meaning of a topology is therefore written once. The differences: keys are spread over pages, none of which sees
+all records, so stream time is passed in (`advance`); updates of a table within a batch may be combined (`caches`);
+and changes of tables are also written to their changelogs.
 """
 
 from __future__ import annotations
@@ -45,28 +46,28 @@ from penstock.streams.serdes import Serde, natural_bytes
 from penstock.streams.stores import Store
 
 Serdes: TypeAlias = "tuple[Serde[Any] | None, Serde[Any] | None]"
-"""Of a key and of a value."""
+"""Of a key and a value."""
 
 
 class Cause(NamedTuple):
-    """Of what comes what happens now: where the record was read, the record, and the serdes of its key and value."""
+    """The cause of the current step: the record's position, the record, and the serdes of its key and value."""
 
     at: At
     record: Record[Any, Any]
     serdes: Serdes
 
     def written(self) -> tuple[bytes | None, bytes | None]:
-        """The record's key and value; None where one of them cannot be written, or is a change of a table."""
+        """The record's serialized key and value; None if one cannot be serialized or is a table change."""
         value = None if isinstance(self.record.value, Change) else _written(self.serdes[1], self.record.value)
         return _written(self.serdes[0], self.record.key), value
 
 
 Failing: TypeAlias = Callable[[OperatorFailed, Cause], None]
-"""What is done about a failure. It raises, or the record is left out where it failed."""
+"""Handles a failure: raises, or the record is skipped where it failed."""
 
 
 class OperatorPage:
-    """All operators of a domain, for some of its keys, during one batch."""
+    """All operators of a domain for some of its keys, during one batch."""
 
     def __init__(
         self,
@@ -100,7 +101,7 @@ class OperatorPage:
                 self._operators[node] = self._made(node)
         self._has_processors = any(isinstance(node, t.Process) for node in operators)
 
-    # What comes in.
+    # Input.
 
     def receive(self, node: t.Node, position: int, record: Record[Any, Any], at: At, serdes: Serdes) -> None:
         """A record from another place, for one of the node's inputs."""
@@ -111,8 +112,7 @@ class OperatorPage:
             self._fire("stream", self.stream_time_ms)
 
     def advance(self, stream_time_ms: int) -> None:
-        """Records elsewhere have shown that it is this late; or records here, which need not have come to all of the
-        operators."""
+        """Advance stream time, because of records elsewhere or of records here that did not reach all operators."""
         if stream_time_ms < 0:
             return
         self.stream_time_ms = max(self.stream_time_ms, stream_time_ms)
@@ -123,12 +123,12 @@ class OperatorPage:
         self._fire("stream", self.stream_time_ms)
 
     def tick(self) -> None:
-        """The wall clock's timers."""
+        """Fire the wall-clock timers."""
         self._fire("wall", self.wall_time_ms)
 
     def finish(self) -> None:
-        """Pass on what has been held back in the batch, each as of the record that it came of last: as Kafka Streams
-        does it with what its caches held back."""
+        """Forward the updates buffered in the batch, each with the position of its last record, as Kafka Streams'
+        caches do."""
         for node, operator in self._operators.items():
             if isinstance(operator, CachedFold):
                 for place in operator.open_places:
@@ -137,7 +137,7 @@ class OperatorPage:
                 self._pass_on(node, held)
 
     def waits_until_ms(self) -> int | None:
-        """The stream time beyond which something happens without a record."""
+        """The stream time after which something happens without a record."""
         times = [operator.waits_until_ms() for operator in self._operators.values()]
         times += [
             timer.next_ms
@@ -165,20 +165,20 @@ class OperatorPage:
                 with _telling(operator.node, "when it was closed"):
                     operator.close()
 
-    # What is kept between batches.
+    # State between batches.
 
     def remembered(self) -> bytes | None:
-        """All state as bytes; None where there is none."""
+        """All state as bytes; None if there is none."""
         return memory.taken(self._operators, self._stores, stream_time_ms=self.stream_time_ms)
 
     def remember(self, data: bytes) -> None:
         self.stream_time_ms = memory.put_back(data, self._operators, self._stores)
 
-    # What operators ask for: see `interpret.processing.Surroundings`.
+    # Called by operators: see `interpret.processing.ProcessorEngine`.
 
     @property
     def at(self) -> At:
-        """Where the record at hand was read."""
+        """The position of the current record."""
         return self._cause.at
 
     @property
@@ -201,7 +201,7 @@ class OperatorPage:
         return self._table(node).state
 
     def _bring_up_to_date(self, node: t.Node, key: Any) -> None:
-        """The row of a key, by what is held back of it here and in the tables that this one is made of."""
+        """The row of a key, including buffered changes of this table and of the tables it is derived from."""
         if node not in self._held_above:
             self._held_above[node] = held_above(node, self._domain, self._program)
         for above in self._held_above[node]:
@@ -213,7 +213,7 @@ class OperatorPage:
                 self._pass_on(above, held)
 
     def _write_down(self, fold: CachedFold, place: bytes) -> None:
-        """Put an aggregate that is open into the fold's state; who hears of it waits."""
+        """Write an open aggregate to the fold's state; forwarding waits."""
         found = fold.take(place)
         if found is None:
             return
@@ -251,7 +251,7 @@ class OperatorPage:
     def send_on(self, node: t.Node, record: Record[Any, Any]) -> None:
         self._send(node, record)
 
-    # What goes on.
+    # Output.
 
     def _run(self, node: t.Node, position: int, record: Record[Any, Any]) -> None:
         operator = self._operators[node]
@@ -267,7 +267,7 @@ class OperatorPage:
             self._fail(OperatorFailed(node.name, error).of(record.key))
 
     def _send_all(self, node: t.Node, made: Iterator[Record[Any, Any]]) -> None:
-        """What an operator gives without having received a record."""
+        """The output of an operator without an input record."""
         try:
             for record in made:
                 self._send(node, record)
@@ -283,7 +283,7 @@ class OperatorPage:
             self._send_on(node, record)
 
     def _send_on(self, node: t.Node, record: Record[Any, Any]) -> None:
-        """To all that follow. Where one of them fails and the record may be left out, the others still get it."""
+        """Forward to all children. If one fails and the record may be skipped, the others still get it."""
         try:
             self._log(node, record)
         except OperatorFailed as failure:
@@ -305,8 +305,8 @@ class OperatorPage:
                 self._fail(failure.of(record.key))
 
     def _fail(self, failure: OperatorFailed) -> None:
-        """Here, and not where the record came in: so that what else comes of it goes its way, as in Kafka Streams.
-        Where nothing may be left out, this raises the failure, and hears of it again from all whom it passes."""
+        """Handled here rather than where the record came in, so that its other results continue, as in Kafka Streams.
+        If nothing may be skipped, this raises the failure, and is called again by each caller on the way up."""
         self._failing(failure.at(*self._cause.at), self._cause)
 
     @contextmanager
@@ -359,7 +359,7 @@ class OperatorPage:
         )
 
     def _log_changes(self, store: Store[Any, Any], made: Any) -> None:
-        """Write what a processor puts into its store to the changelog too."""
+        """Write changes of a processor's store to the changelog too."""
         topic = names.changelog(self.application_id, store.name)
         state: State = made._state
         put = state.put
@@ -394,7 +394,7 @@ class OperatorPage:
         if isinstance(node, t.Aggregate) and is_cached(node, self._program):
             return CachedFold(node, self)
         operator = operator_for(node, self)
-        assert operator is not None, f"{node} cannot run behind state"
+        assert operator is not None, f"{node} cannot run after a stateful operator"
         return operator
 
 
@@ -408,13 +408,13 @@ def _all_of(node: t.Node, made: Iterator[Message]) -> list[Message]:
 def _written(serde: Serde[Any] | None, part: Any) -> bytes | None:
     try:
         return natural_bytes(part) if serde is None else serde.encode(part)
-    except Exception:  # it is part of what went wrong, which is told
+    except Exception:  # it is part of the error, which is reported
         return None
 
 
 @contextmanager
 def _telling(node: t.Node, when: str) -> Iterator[None]:
-    """What is raised there is of the node, and of no record; what it forwards may have failed elsewhere."""
+    """An error here belongs to the node and not to a record; a forwarded record may have failed elsewhere."""
     try:
         yield
     except OperatorFailed as failure:
@@ -426,11 +426,11 @@ def _telling(node: t.Node, when: str) -> Iterator[None]:
 class _Placed:
     """A processor that also knows its partition."""
 
-    _around: Any
+    _engine: Any
 
     @property
     def partition(self) -> int | None:
-        found: int | None = self._around.partition
+        found: int | None = self._engine.partition
         return found
 
 
@@ -443,7 +443,7 @@ class _TransformTable(_Placed, TransformTable):
 
 
 class _RowsAsState(State):
-    """A global table's rows, to be asked."""
+    """The rows of a global table, for lookups."""
 
     def __init__(self, rows: Rows) -> None:
         super().__init__(None, None)

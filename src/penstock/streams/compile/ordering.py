@@ -1,8 +1,8 @@
-"""The order of what is written: that of the records which caused it, as if they had been worked on one by one.
+"""The order of output: that of the records that caused it, as if they had been processed one by one.
 
-Operators go over whole columns, and over one page of keys after another; so what they write comes as parts, of which
-each is in order. Where several go to one topic they are put in order here, by columns of numbers that say what each
-record came of. Parts without such numbers, and topics that have one part, stay as they are and cost nothing.
+Operators work on whole columns, and on one page of keys after another, so their output comes in parts, each in order.
+Parts for the same topic are merged here by numeric columns that identify the cause of each record. Parts without such
+columns, and topics with one part, stay as they are at no cost.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ import pyarrow
 from penstock.streams.compile.columns import Rows
 
 Cause: TypeAlias = tuple[int, ...]
-"""What a record came of, as numbers of which the first one decides first."""
+"""The cause of a record, as numbers; the first decides first."""
 
 
 class Part(NamedTuple):
     """Records that were written together."""
 
     topic: str | None
-    """None where they may go to several."""
+    """None if they may go to several topics."""
     batch: pyarrow.RecordBatch
     order: tuple[Rows, ...]
-    """Columns of their causes; none where nobody asks."""
+    """Columns of causes; empty if no order is needed."""
 
 
 def in_order(parts: list[Part]) -> list[Part]:
-    """Those of one topic in the order of their causes; records of one cause in the order in which they came."""
+    """Merge the parts of one topic in the order of their causes; records of one cause keep their order."""
     topics = [part.topic for part in parts]
     if len(set(topics)) == len(parts) and (None not in topics or len(parts) == 1):
         return parts
@@ -44,7 +44,7 @@ def in_order(parts: list[Part]) -> list[Part]:
 
 
 def stacked(columns: Sequence[tuple[Rows, ...]], counts: Sequence[int]) -> list[Rows]:
-    """Causes of several parts with so many records; where one has fewer numbers, its end with zeros."""
+    """The causes of several parts with these record counts; shorter ones are padded with zeros."""
     parts = list(zip(columns, counts, strict=True))
     return [
         numpy.concatenate(
@@ -58,10 +58,10 @@ def stacked(columns: Sequence[tuple[Rows, ...]], counts: Sequence[int]) -> list[
 
 
 def turns_of(order: Sequence[Rows]) -> Rows | None:
-    """In which order records stand by their causes; None where they do already."""
+    """The order of records by their causes; None if they are in order."""
     if not order:
         return None
-    turns = numpy.lexsort(order[::-1])  # its last column decides first
+    turns = numpy.lexsort(order[::-1])  # lexsort sorts by its last column first
     return turns if (turns[1:] < turns[:-1]).any() else None
 
 

@@ -1,9 +1,9 @@
-"""Records on their way out: Arrow batches in the columns of the sink, which travel through Spark as binary cells.
+"""Output records: Arrow batches with the columns of the sink, which pass through Spark as binary cells.
 
-Spark looks at nothing that a topology writes, so it is given nothing to look at: a cell holds a whole batch, the JVM
-moves cells instead of rows, and the sink's task takes them apart again (`unpacked`, the sink's `penstock.transform`).
+Spark does not need to see records that a topology writes. A cell holds a whole batch, so the JVM moves cells instead
+of rows, and the sink's task unpacks them (`unpacked`, the sink's `penstock.transform`).
 
-What a task writes to a topic stands in the order of the records that caused it (`ordering`).
+The output of a task to a topic is in the order of the records that caused it (`ordering`).
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ PartitionCount = Callable[[str], int]
 
 
 class Output:
-    """What one task writes."""
+    """The output of one task."""
 
     tells_causes = False
-    """Whether somebody asks of records that are added one by one what they came of, beside their order."""
+    """Whether the causes of single records are needed in addition to their order."""
 
     def __init__(self, partition_count: PartitionCount) -> None:
         self._partition_count = partition_count
@@ -71,7 +71,7 @@ class Output:
         self._rows.append((self._cause(), topic, key, value, headers, time_ms, partition))
 
     def _cause(self) -> Cause:
-        """What a record came of that is added now."""
+        """The cause of the record that is added next."""
         return ()
 
     def add_columns(
@@ -84,7 +84,7 @@ class Output:
         partitions: Sequence[int] | None = None,
         order: Sequence[Rows] = (),
     ) -> None:
-        """Columns of bytes; `times` in ms. `order` says of each record what it came of."""
+        """Add columns of bytes; `times` in ms. `order` holds the cause of each record."""
         self._close_rows()
         count = len(keys)
         topics = (
@@ -97,7 +97,7 @@ class Output:
         self._parts.append(Part(topic if isinstance(topic, str) else None, batch, tuple(order)))
 
     def add_sink(self, node: Sink, records: Columns) -> None:
-        """What a sink writes of these records."""
+        """Add what a sink writes for these records."""
         keys = encoded(node.key, records.keys, node.name)
         values = encoded(node.value, records.values, node.name)
         topics: str | list[str]
@@ -115,7 +115,7 @@ class Output:
         self.add_columns(topics, keys, values, records.times, records.headers, partitions, order)
 
     def add_crossing(self, crossing: Crossing, topic: str, records: Columns) -> None:
-        """What goes to another stage of these records."""
+        """Add what another stage reads of these records."""
         node = crossing.parent
         keys = encoded(node.key, records.keys, node.name)
         values = encoded(node.value, records.values, node.name)
@@ -126,7 +126,7 @@ class Output:
         self.add_columns(topic, keys, values, records.times, records.headers, partitions, order)
 
     def add_sink_record(self, node: Sink, key: Any, value: Any, time_ms: int, headers: Headers) -> None:
-        """The same of one record."""
+        """The same for one record."""
         topic = node.topic if isinstance(node.topic, str) else sink_topic(node, key, value)
         partition = self.partition_of(node.partition, node.name, topic, key, value)
         self.add(
@@ -141,14 +141,14 @@ class Output:
     def partition_of(
         self, function: Function | None, operator: str, topic: str, key: Any, value: Any
     ) -> int | None:
-        """What a user's function chooses; None leaves it to the key's bytes."""
+        """The partition chosen by the user's function; None uses the key's bytes."""
         if function is None:
             return None
         try:
             count = self._partition_count(topic)
             partition = int(function(key, value, count))
             if not 0 <= partition < count:
-                raise ValueError(f"{topic} has {count} partitions, and none with the number {partition}")
+                raise ValueError(f"{topic} has {count} partitions, so partition {partition} does not exist")
             return partition
         except Exception as error:
             raise OperatorFailed(operator, error) from error
@@ -166,7 +166,7 @@ class Output:
         return [partition for partition in chosen if partition is not None]
 
     def taken(self) -> list[pyarrow.RecordBatch]:
-        """All that was added since it was last taken; what goes to one topic in the order of what it came of."""
+        """Take everything added since the last call, for each topic in the order of causes."""
         return [part.batch for part in self.taken_parts()]
 
     def taken_parts(self) -> list[Part]:
@@ -177,7 +177,7 @@ class Output:
     def _close_rows(self) -> None:
         if not self._rows:
             return
-        self._rows.sort(key=itemgetter(0))  # runs that are in order already, which is quick
+        self._rows.sort(key=itemgetter(0))  # runs that are in order already, which is fast
         causes, topics, keys, values, headers, times, partitions = zip(*self._rows, strict=True)
         self._rows = []
         batch = pyarrow.RecordBatch.from_arrays(
@@ -205,7 +205,7 @@ def sink_topic(node: Sink, key: Any, value: Any) -> str:
 
 
 def encoded(serde: Serde[Any] | None, column: Column, operator: str) -> pyarrow.Array:
-    """Bytes of a column; by their nature where nobody named a type."""
+    """Serialize a column; by Python type if no type was declared."""
     try:
         if serde is not None:
             return serde.encode_column(column)
@@ -228,7 +228,7 @@ def encoded_one(serde: Serde[Any] | None, value: Any, operator: str) -> bytes | 
 
 
 def cell_of(batches: Iterable[pyarrow.RecordBatch], schema: pyarrow.Schema = SCHEMA) -> bytes:
-    """Batches as one cell. Behind them stands how many records they have, where Spark reads it (`counted`)."""
+    """Pack batches into one cell. The number of records follows, where Spark reads it (`counted`)."""
     sink = pyarrow.BufferOutputStream()
     count = 0
     with pyarrow.ipc.new_stream(sink, schema) as writer:
@@ -241,7 +241,7 @@ def cell_of(batches: Iterable[pyarrow.RecordBatch], schema: pyarrow.Schema = SCH
 
 
 def counted(cells: DataFrame) -> DataFrame:
-    """Cells of output, whose records the query's progress tells the number of: to Spark a cell is a row."""
+    """Cells of output. The query's progress reports their number of records: to Spark a cell is one row."""
     from pyspark.sql import functions as F
 
     count = F.conv(F.hex(F.substring("cell", -COUNT_BYTES, COUNT_BYTES)), 16, 10).cast("bigint")
@@ -254,7 +254,7 @@ def batches_of(cell: bytes) -> Iterator[pyarrow.RecordBatch]:
 
 
 def unpacked(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """Cells back into rows: runs in the sink's tasks."""
+    """Unpack cells into rows: runs in the sink's tasks."""
     for batch in batches:
         for cell in batch.column("cell"):
             yield from batches_of(cell.as_buffer())

@@ -1,8 +1,7 @@
-"""State of one bucket, in pages: what Spark keeps in RocksDB and a batch touches only where it has records.
+"""The state of one bucket in pages: Spark keeps them in RocksDB, and a batch touches only pages with records.
 
-A bucket is what Spark groups by. One state of Spark for each key would cost a call to the JVM for each of them, and one
-state for a whole bucket would be written anew for a single record; pages lie between. A page is bytes here; what is
-in them is the matter of `folds` and `operators`.
+Spark groups by bucket. One Spark state per key would cost a JVM call per key; one state per bucket would be rewritten
+for a single record. Pages lie in between. Here a page is bytes; `folds` and `operators` define its content.
 """
 
 from __future__ import annotations
@@ -12,25 +11,26 @@ from typing import Any, Protocol
 from zlib import crc32
 
 BUCKETS = 32
-"""Of each domain. It is part of what a checkpoint means: with another number, keys would be looked for elsewhere."""
+"""The number of buckets of each domain. Checkpoints depend on it: with another number keys would be looked up
+elsewhere."""
 
 META = -1
-"""The page that tells of the others."""
+"""The page that describes the others."""
 
 
 class Pages(Protocol):
-    """The pages of the bucket at hand."""
+    """The pages of the current bucket."""
 
     def read(self, page: int) -> bytes | None: ...
 
     def write(self, page: int, data: bytes | None) -> None:
-        """None forgets the page."""
+        """None deletes the page."""
 
     def is_empty(self) -> bool: ...
 
 
 class MemoryPages:
-    """In a dict, for tests and for what needs no state."""
+    """In a dict, for tests and stages without state."""
 
     def __init__(self) -> None:
         self.pages: dict[int, bytes] = {}
@@ -49,7 +49,7 @@ class MemoryPages:
 
 
 class SparkPages:
-    """In a map state of `transformWithState`, whose bucket Spark has chosen before it calls."""
+    """In a map state of `transformWithState`. Spark selects the bucket before it calls."""
 
     def __init__(self, state: Any) -> None:
         self._state = state
@@ -69,7 +69,7 @@ class SparkPages:
 
 
 def place_of(key: bytes | None) -> int:
-    """A number by which a key finds its bucket (`% BUCKETS`) and its page (`// BUCKETS`)."""
+    """A number that determines the bucket (`% BUCKETS`) and the page (`// BUCKETS`) of a key."""
     return 0 if key is None else crc32(key)
 
 

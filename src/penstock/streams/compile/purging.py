@@ -1,11 +1,11 @@
-"""Deletes what was processed of an application's internal topics, which would grow for ever.
+"""Deletes processed records from an application's internal topics, which would otherwise grow forever.
 
-A record may go when no batch can ask for it again. After a crash Spark does the last batch again if it was not written
-down as done, so nothing is deleted that the last finished batch has read: only what lies before its start. An internal
-topic has one stage that reads it, so one query tells all of it.
+A record may be deleted when no batch can read it again. After a crash Spark repeats the last batch if it was not
+committed, so only records before the start of the last finished batch are deleted. An internal topic is read by one
+stage, so the progress of one query is enough.
 
-Whatever goes wrong here is a warning: a topic that is longer than it need be harms nobody, and it is
-tried again after the interval.
+Failures are logged as warnings: a topic that is too long does no harm, and deletion is tried again after the
+interval.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from penstock import errors
 from penstock.client.cluster import TopicPartition
 from penstock.spark import clients
 from penstock.spark.errors import SparkError
+from penstock.spark.internals import is_connect
 from penstock.spark.offsets import StreamOffset
-from penstock.spark.registering import is_connect
 from penstock.streams.compile import names
 from penstock.streams.compile.cut import Stage
 from penstock.streams.settings import AppSettings
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.streams")
 
-PATIENCE_S = 5.0  # whoever stops Spark waits for what its listeners are at
+PATIENCE_S = 5.0  # stopping Spark waits for its listeners
 
 Delete = Callable[[Mapping[TopicPartition, int]], object]
 
 
 class Purge:
-    """Decides what may go, and when. `topics` are internal ones."""
+    """Decides what may be deleted, and when. `topics` are internal topics."""
 
     def __init__(self, topics: Collection[str], *, interval_ms: int) -> None:
         self._topics = frozenset(topics)
@@ -56,8 +56,8 @@ class Purge:
         self._deleted: dict[TopicPartition, int] = {}
 
     def due(self, start: Mapping[TopicPartition, int], now_s: float) -> dict[TopicPartition, int]:
-        """Before which offsets records can be deleted now that a batch is done which began at `start`. The first time
-        nothing is waited for: a program that runs by the clock may never run for long."""
+        """The offsets before which records can be deleted after a batch that started at `start`. The first deletion
+        does not wait for the interval, because a program that is run periodically may never run that long."""
         if self._last_s is not None and now_s - self._last_s < self._interval_s:
             return {}
         found = {
@@ -74,10 +74,10 @@ class Purge:
 
 
 class PurgeListener(StreamingQueryListener):
-    """Hears of every batch after it was written. It listens as long as one of its queries runs or is starting.
+    """Gets the progress of every written batch. It listens while one of its queries runs or starts.
 
-    Spark tells of a start before `start()` returns, but of an end at any later time, on another thread. So the end of
-    one query may be heard while the next one is starting, and must not make the listener deaf to that one.
+    Spark reports a start before `start()` returns, but an end at any later time on another thread. The end of one
+    query may therefore be reported while the next one starts, and must not remove the listener.
     """
 
     def __init__(self, spark: SparkSession, purges: Mapping[str, Purge], delete: Delete) -> None:
@@ -92,7 +92,7 @@ class PurgeListener(StreamingQueryListener):
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """While a query is being started."""
+        """While a query starts."""
         with self._lock:
             self._starting += 1
             if not self._is_listening:
@@ -122,7 +122,7 @@ class PurgeListener(StreamingQueryListener):
                 self._delete(before)
                 purge.done(before)
             except errors.PenstockError as error:
-                logger.warning("what was processed of internal topics was not deleted: %s", error)
+                logger.warning("cannot delete processed records of internal topics, will retry: %s", error)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         pass
@@ -134,14 +134,14 @@ class PurgeListener(StreamingQueryListener):
                 self._leave_if_idle()
 
     def _leave_if_idle(self) -> None:
-        # A listener of Spark Connect cannot be taken away by itself: its thread would wait for its own end.
+        # A Spark Connect listener cannot remove itself: its thread would wait for its own end.
         if not (self._running or self._starting) and self._is_listening and not is_connect(self._spark):
             self._is_listening = False
             self._spark.streams.removeListener(self)
 
 
 def listener_for(spark: SparkSession, settings: AppSettings, stages: Iterable[Stage]) -> PurgeListener | None:
-    """Of an application; None where it has no internal topics."""
+    """The listener of an application; None if it has no internal topics."""
     application_id = settings.application_id
     interval_ms = settings.get("repartition.purge.interval.ms")
     found = {
@@ -155,7 +155,7 @@ def listener_for(spark: SparkSession, settings: AppSettings, stages: Iterable[St
 
 
 def delete_by(settings: Mapping[str, object]) -> Delete:
-    """By an admin client that the process keeps."""
+    """Uses an admin client that the process keeps."""
 
     def delete(before: Mapping[TopicPartition, int]) -> None:
         with clients.admin(settings) as admin:
@@ -164,9 +164,9 @@ def delete_by(settings: Mapping[str, object]) -> Delete:
     return delete
 
 
-def _offsets(told: Any) -> Mapping[TopicPartition, int]:
-    """None before the first batch, and of sources of other kinds."""
+def _offsets(progress: Any) -> Mapping[TopicPartition, int]:
+    """None before the first batch, and for other kinds of sources."""
     try:
-        return StreamOffset.of_json(json.loads(told)).offsets
+        return StreamOffset.of_json(json.loads(progress)).offsets
     except (SparkError, ValueError, TypeError):
         return {}

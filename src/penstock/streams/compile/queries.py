@@ -1,4 +1,4 @@
-"""Stages as queries of Spark: thin, for all that is computed stands elsewhere."""
+"""Stages as Spark queries. This module only connects parts; the computation is elsewhere."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compiled:
-    """One stage, ready to be started."""
+    """One stage, ready to start."""
 
     name: str
     stage: Stage
     writer: DataStreamWriter
-    """All is said but when it takes batches on."""
+    """Complete except for its trigger."""
     domains: Domains | None = None
-    """Where it keeps state; None where it has none."""
+    """The domains with state; None if there are none."""
 
 
 def compile_stage(
@@ -99,7 +99,7 @@ def _topics(stage: Stage, application_id: str) -> dict[str, str]:
     if not patterns:
         return {"subscribe": ",".join(known)}
     names_meant = "|".join([*(f"({p})" for p in patterns), *map(re.escape, known)])
-    return {"subscribePattern": f"^(?:{names_meant})$"}  # whole names, as Kafka Streams means patterns
+    return {"subscribePattern": f"^(?:{names_meant})$"}  # whole names, as in Kafka Streams
 
 
 def _text(value: Any) -> str:

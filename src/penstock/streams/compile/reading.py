@@ -1,7 +1,7 @@
-"""What a source gives: rows of the data source as records of a topology, decoded by the serdes of their topic.
+"""What a source emits: rows of the data source as records of a topology, decoded by the serdes of their topic.
 
-A record whose bytes cannot be read is a failure of the source, told with its topic, partition and offset; the
-application's `deserialization.exception.handler` says whether that stops everything.
+A record that cannot be decoded is a failure of the source, reported with its topic, partition and offset. The
+application's `deserialization.exception.handler` decides whether it stops the application.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from penstock.streams.topology import Node, Source
 Failing = Callable[[OperatorFailed, int], None]
 
 NAMES = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
-"""The columns that are asked of the data source."""
+"""The columns requested from the data source."""
 
 
 def records_of(
     batch: pyarrow.RecordBatch, node: Node, topic: str, failing: Failing, *, is_raw: bool = False
 ) -> Columns:
-    """Records of one batch, which is of one partition. `node` has the serdes: a source, or the owner of an internal
-    topic; `is_raw` for what has none."""
+    """The records of one batch of one partition. `node` has the serdes: a source, or the owner of an internal topic;
+    `is_raw` means there are none."""
     times = pc.divide(batch.column("timestamp").cast(pyarrow.int64()), 1000)
     rows = numpy.arange(batch.num_rows, dtype=numpy.int64)
     kept = numpy.ones(batch.num_rows, bool)
@@ -67,7 +67,7 @@ def _decoded(
     try:
         return serde.decode_column(column)
     except Exception:
-        # One of them cannot be read: look at each, to tell which.
+        # One of them cannot be decoded: try each, to find out which.
         found: list[Any] = []
         for row, data in enumerate(column.to_pylist()):
             try:
@@ -80,7 +80,7 @@ def _decoded(
 
 
 def _timed(records: Columns, node: Source, failing: Failing) -> Columns:
-    """By the user's function; a negative time leaves the record out, as in Kafka Streams."""
+    """By the user's function; a negative time drops the record, as in Kafka Streams."""
     assert node.timestamp is not None
     times: list[int] = []
     places: list[int] = []
@@ -88,7 +88,7 @@ def _timed(records: Columns, node: Source, failing: Failing) -> Columns:
         try:
             time_ms = int(node.timestamp(key, value))
             if time_ms > TIME_MAX_MS:
-                raise ValueError(f"a timestamp is at most {TIME_MAX_MS} ms, and not {time_ms}")
+                raise ValueError(f"a timestamp must be at most {TIME_MAX_MS} ms, not {time_ms}")
             if time_ms >= 0:
                 times.append(time_ms)
                 places.append(at)

@@ -1,8 +1,9 @@
-"""Operators whose rows travel: groups of a table, and joins by foreign key, in the halves that a shuffle leaves.
+"""Operators whose rows are sent to other keys: groups of a table and foreign key joins, in two halves around a
+shuffle.
 
-A foreign key join is told where the row is that a left row refers to. The left row's key goes there, with a mark of its
-value (`subscribe`); the answer comes back with the mark (`answer`), and counts only if the left row still is as it was:
-so of two answers that overtook each other the right one stays. Kafka Streams does the same (KIP-213).
+In a foreign key join the key of a left row is sent to the right row it refers to, with a hash of the left value
+(`subscribe`). The answer comes back with the hash (`answer`) and counts only if the left row is unchanged, so an
+outdated answer that arrives late is ignored. Kafka Streams does the same (KIP-213).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MARK_BYTES = 16
 
 
 class GroupOfTable(AggregateTable):
-    """The half of a TableAggregate that holds groups. Receives what `group_messages` sent: raw key and value."""
+    """The half of a TableAggregate that holds the groups. It receives what `group_messages` sent: raw key and value."""
 
     def receive(self, record: Record[Any, Any], parent: int) -> Changed:
         assert self.node.key is not None
@@ -42,7 +43,7 @@ class GroupOfTable(AggregateTable):
 
 
 def group_messages(operator: AggregateTable, record: Record[Any, Change[Any]]) -> Iterator[Message]:
-    """The other half: what a change of the table takes out of groups and puts into them."""
+    """The other half: the values that a change of the table removes from groups and adds to them."""
     node = operator.node
     assert node.key is not None
     assert node.selected is not None
@@ -64,15 +65,15 @@ def group_messages(operator: AggregateTable, record: Record[Any, Change[Any]]) -
 
 
 class JoinByReference(TableOperator[t.ForeignKeyJoin]):
-    """All four inputs of a foreign key join, of which a place has some: left rows and answers where left keys live,
-    right rows and subscriptions where right keys do. What it gives for the latter two are answers, raw."""
+    """All four inputs of a foreign key join, of which a place has some: left rows and answers in the place of left
+    keys, right rows and subscriptions in the place of right keys. For the latter two it emits raw answers."""
 
     def __init__(self, node: t.ForeignKeyJoin, tables: Tables) -> None:
         super().__init__(node, tables)
         right = node.parents[1]
         self._rights = State(right.key, None)
         self._subscribers: dict[bytes, dict[bytes, bytes]] = {}
-        """By the right key's bytes: the marks of left rows that refer to it, by their keys."""
+        """By serialized right key: the hashes of left rows that refer to it, by their keys."""
 
     def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
         if isinstance(record.value, Change) and not record.value.counts:
@@ -87,7 +88,7 @@ class JoinByReference(TableOperator[t.ForeignKeyJoin]):
             yield from self._subscribed(record)
 
     def _left_changed(self, record: Record[Any, Any]) -> Changed:
-        """Where there is nobody to ask, the row is known at once; otherwise its answer will come."""
+        """Without a foreign key the row is known at once; otherwise its answer follows."""
         key, new = record.key, record.value.new
         if new is None:
             yield from self.state.change(key, None, record.timestamp_ms, record.headers)
@@ -139,7 +140,7 @@ class JoinByReference(TableOperator[t.ForeignKeyJoin]):
 
 
 def subscription_messages(node: t.ForeignKeyJoin, record: Record[Any, Change[Any]]) -> Iterator[Message]:
-    """What a change of the left table tells those whom it referred to before, and whom it refers to now."""
+    """The messages of a change of the left table to the right rows it referred to before and refers to now."""
     left, right = node.parents
     assert left.key is not None
     assert right.key is not None
@@ -156,7 +157,7 @@ def subscription_messages(node: t.ForeignKeyJoin, record: Record[Any, Change[Any
 
 
 def mark_of(left: t.Node, value: Any) -> bytes:
-    """By which it is seen whether a left row is still the same."""
+    """A hash that shows whether a left row is unchanged."""
     assert left.value is not None
     return blake2b(left.value.encode(value) or b"", digest_size=MARK_BYTES).digest()
 

@@ -1,8 +1,8 @@
-"""From reading tasks to buckets: what travels through Spark's shuffle.
+"""From reading tasks to buckets: what passes through Spark's shuffle.
 
-A row is (domain, bucket, cell, at). A cell is a pack of records of one range that belong to one bucket, in their
-order; or, for a domain that is a fold, rows of partial results; or output that goes on as it is (domain `PASS`). So
-Spark moves some hundred cells for a batch, however many records there are.
+A row is (domain, bucket, cell, at). A cell is a pack of records of one range that belong to one bucket, in order; or
+rows of partial results, for a domain that is a fold; or output that bypasses state (domain `PASS`). Spark moves a few
+hundred cells per batch, however many records there are.
 
 `at` is the greatest event time in the cell, for Spark's watermark; see `stateful`.
 """
@@ -57,9 +57,9 @@ PASS = -1
 
 # Event time is shifted by a century, and so is the watermark's delay: see `stateful`.
 SHIFT_MS = 36_500 * 24 * 3600 * 1000
-LATEST_MS = 6_000_000_000_000  # the year 2160: beyond, and shifted, a time would not fit into nanoseconds
+LATEST_MS = 6_000_000_000_000  # the year 2160: a later time, shifted, would not fit into nanoseconds
 
-RECORDS_MAX = 200_000  # in packs of one task; then they are handed on, so that memory stays bounded
+RECORDS_MAX = 200_000  # records in the packs of one task; then they are sent, so that memory stays bounded
 FOLDED_KEYS_MAX = 1_000_000
 
 _PLAIN = (str, bytes, int, float, bool)
@@ -68,17 +68,17 @@ Decode = Callable[[Any], Any]
 
 
 Packed: TypeAlias = tuple[int, int, int, Any, Any, int, Headers, int]
-"""A record in a pack: (place, entry, offset, key, value, timestamp_ms, headers, latest_ms). `place` is where its key
-lives, `entry` which input of which operator it is for, `latest_ms` the latest time that its partition has shown in the
-batch up to there. A plain tuple, for a named one takes four times as long to travel."""
+"""A record in a pack: (place, entry, offset, key, value, timestamp_ms, headers, latest_ms). `place` determines bucket
+and page, `entry` the operator and its input, `latest_ms` is the latest time of its partition in the batch so far. A
+plain tuple, because pickling a named one takes four times as long."""
 OFFSET, _TIMESTAMP, LATEST = 2, 5, 7
 
 _PASSED_FROM = struct.Struct(">iq")
-"""In front of output that goes on as it is: partition and offset by which cells are put in order again."""
+"""Precedes output that bypasses state: partition and offset, by which cells are ordered again."""
 
 
 class Pack(NamedTuple):
-    """Records of one partition, in its order."""
+    """The records of one partition, in order."""
 
     topic: str
     partition: int
@@ -98,7 +98,7 @@ def folds_of(stage: Stage, program: Program) -> dict[Place, tuple[Aggregate, Fol
 
 
 class ShufflingTask(ReadingTask):
-    """Reads, and packs what goes to domains."""
+    """Reads, and packs records for domains."""
 
     def __init__(self, program: Program, stage: Stage) -> None:
         super().__init__(program, stage)
@@ -114,7 +114,7 @@ class ShufflingTask(ReadingTask):
         self._folded = 0
         self._reached: dict[Place, int] = {}
         self._parted: list[tuple[tuple[Rows, ...], int, list[Packed]]] = []
-        """Records behind flat-maps whose ways part: packed when all of the batch are there."""
+        """Records after flat-maps with several branches: packed when the whole batch is complete."""
         return super().__call__(batches)
 
     def begin(self, place: Place, records: Columns) -> None:
@@ -138,7 +138,7 @@ class ShufflingTask(ReadingTask):
         try:
             rows = fold_records(fold[1], keys, records, windows)
         except (pyarrow.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise OperatorFailed(entry.child.name, error) from error  # a value that is no number
+            raise OperatorFailed(entry.child.name, error) from error  # the value is not a number
         self._rows[entry.domain].append(rows)
         self._folded += rows.num_rows
 
@@ -153,7 +153,8 @@ class ShufflingTask(ReadingTask):
             yield _batch([(PASS, bucket, cell, 0) for bucket, cell in self._passed_on(parts)])
 
     def _passed_on(self, parts: list[Part]) -> Iterator[tuple[int, bytes]]:
-        """Output, and the bucket that lets it pass: one for a partition, or where it meets that of others."""
+        """Output, and the bucket that forwards it: one for each partition, or where other places write the same
+        topic."""
         origin = self.origin
         head = _PASSED_FROM.pack(origin.partition, origin.offset(0))
         if not self._exchanges:
@@ -210,7 +211,7 @@ class ShufflingTask(ReadingTask):
         origin = self.origin
         rows = []
         for (domain, bucket), records in self._packs.items():
-            # Several entries may have been fed one after the other; a partition has one order.
+            # Several entries may have been filled one after the other; a partition has one order.
             records.sort(key=itemgetter(OFFSET))
             latest_ms = max(map(itemgetter(_TIMESTAMP), records))
             rows.append(
@@ -223,7 +224,7 @@ class ShufflingTask(ReadingTask):
         try:
             return dumped(tuple(pack))
         except Exception:
-            for packed in pack.records:  # which of them cannot travel?
+            for packed in pack.records:  # find out which of them cannot be pickled
                 try:
                     dumped(packed)
                 except Exception as error:
@@ -252,12 +253,12 @@ class ShufflingTask(ReadingTask):
 
 
 def domain_number(domain: Place) -> int:
-    """Of its name, so that state finds its domain again when others come and go."""
+    """From its name, so that state finds its domain when others are added or removed."""
     return crc32(domain.name.encode()) >> 1
 
 
 def is_raw(stage: Stage, entry: Entry) -> bool:
-    """Whether an entry's records are messages between halves of an operator: bytes that only it understands."""
+    """Whether the records of an entry are messages between halves of an operator: bytes that only it can read."""
     return any(
         entry is found
         for place in stage.reading
@@ -268,8 +269,8 @@ def is_raw(stage: Stage, entry: Entry) -> bool:
 
 
 def unpacked(cells: Iterable[bytes]) -> list[tuple[Pack, Packed]]:
-    """Records of several packs as one sequence: each partition in its order, and between partitions the one whose next
-    record is the earliest, as in Kafka Streams. It is the order of their causes (`exchange`)."""
+    """Merge the records of several packs: each partition in order, and between partitions the one whose next record
+    is earliest, as in Kafka Streams. This is the order of their causes (`exchange`)."""
     packs = [Pack(*pickle.loads(cell)) for cell in cells]
     packs.sort(key=lambda pack: (exchange.topic_number(pack.topic), pack.partition, pack.records[0][OFFSET]))
     found = [(pack, record) for pack in packs for record in pack.records]
@@ -279,7 +280,7 @@ def unpacked(cells: Iterable[bytes]) -> list[tuple[Pack, Packed]]:
 
 
 def passed(cells: Iterable[bytes]) -> list[bytes]:
-    """Output that goes on as it is, of each partition in its order."""
+    """Output that bypasses state, of each partition in order."""
     return [
         cell[_PASSED_FROM.size :] for cell in sorted(cells, key=lambda cell: _PASSED_FROM.unpack_from(cell))
     ]
@@ -296,7 +297,7 @@ def record_of(packed: Packed, decode_key: Decode | None, decode_value: Decode | 
 
 
 def decoders_of(entry: Entry, *, raw: bool) -> tuple[Decode | None, Decode | None]:
-    """How keys and values of an entry are read; None where they travel as they are."""
+    """How keys and values of an entry are decoded; None if they are not encoded."""
     if raw:
         return None, None
     key, value = entry.parent.key, entry.parent.value
@@ -307,7 +308,7 @@ def decoders_of(entry: Entry, *, raw: bool) -> tuple[Decode | None, Decode | Non
 
 
 def placing_serde(serde: Serde[Any] | None) -> Serde[Any] | None:
-    """Windows of a key live where the key does."""
+    """The windows of a key are stored where the key is."""
     return serde.inner if isinstance(serde, TimeWindowed | SessionWindowed) else serde
 
 
@@ -322,7 +323,7 @@ def _is_plain(serde: Serde[Any] | None) -> bool:
 
 
 def _sent(serde: Serde[Any] | None, column: Any, operator: str) -> list[Any]:
-    """As Python's own where that is as good as bytes; classes of users travel as the bytes of their serde."""
+    """Python values where they are as good as bytes; instances of user classes are sent as bytes of their serde."""
     values = as_list(column)
     if serde is None or _is_plain(serde):
         return values

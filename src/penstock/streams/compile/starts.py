@@ -1,6 +1,6 @@
-"""Where a stage begins that has read nothing yet: by the `reset` of its sources, and topic by topic where they differ.
+"""Where a stage starts without a checkpoint: by the `reset` of its sources, per topic if they differ.
 
-Topics between stages are read from their beginning: nothing in them may be left out.
+Internal topics are read from their beginning: no record may be skipped.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from penstock.streams.compile.tasks import Program
 EARLIEST, LATEST = -2, -1
 
 Places = dict[str, int]
-"""By the number of a partition, as JSON has it."""
+"""By partition number, as in JSON."""
 
 
 class Cluster(Protocol):
-    """What is asked of it."""
+    """What is asked of the cluster."""
 
     def matching(self, pattern: str) -> Mapping[str, int]:
-        """Topics whose whole name a pattern matches, with their partitions."""
+        """Topics whose whole name matches a pattern, with their partitions."""
 
     def since(self, topic: str, partitions: int, ago: timedelta) -> Places:
         """The first offsets of records that are no older."""
@@ -62,10 +62,10 @@ class RealCluster:
         with clients.admin(self._settings) as admin:
             found = [listing.name for listing in admin.list_topics() if re.fullmatch(pattern, listing.name)]
             described = admin.describe_topics(found) if found else {}
-        return {topic: len(told.partitions) for topic, told in described.items()}
+        return {topic: len(topic_description.partitions) for topic, topic_description in described.items()}
 
     def since(self, topic: str, partitions: int, ago: timedelta) -> Places:
-        """Where there are none, the end, as it is now: what comes while the query begins is younger."""
+        """Without such records, the current end: records that arrive while the query starts are newer."""
         wanted = [TopicPartition(topic, index) for index in range(partitions)]
         with clients.admin(self._settings) as admin:
             ends = admin.list_offsets(dict.fromkeys(wanted, "latest"))

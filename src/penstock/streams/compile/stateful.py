@@ -1,11 +1,11 @@
 """State in Spark: buckets of keys under `transformWithState`, in append mode, with pages in RocksDB.
 
-Spark takes a Python sink in append mode only, and its own aggregations want update mode; so they are out of reach, and
-buckets are not slower: Spark sees hundreds of cells instead of millions of rows, and folds are Arrow's (`folds`).
+Spark supports a Python sink in append mode only, and its own aggregations need update mode, so they cannot be used.
+Buckets are not slower: Spark sees hundreds of cells instead of millions of rows, and folds use Arrow (`folds`).
 
-Stream time is Spark's watermark: it is global, checkpointed, and moves between batches. But a watermark also drops rows
-that are older, which is for the operators to decide (each knows its own grace). So event time is shifted a century
-ahead and the watermark is delayed by a century: nothing is ever older, and the watermark is stream time itself.
+Stream time is Spark's watermark: it is global, checkpointed, and advances between batches. But a watermark also drops
+older rows, which is for the operators to decide (each has its own grace period). So event time is shifted ahead by a
+century and the watermark is delayed by a century: no row is ever late, and the watermark is stream time itself.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 PAGES = 16
-"""Of a bucket whose state is operators'; a fold's grow by themselves. Part of what a checkpoint means."""
+"""Pages of a bucket of operators; a fold's pages grow by themselves. Checkpoints depend on it."""
 
 DELAY = f"{SHIFT_MS // 86_400_000} days"
 NEVER_MS = 1 << 62
@@ -72,7 +72,7 @@ def processed(packs: DataFrame, domains: Domains) -> DataFrame:
 
 
 class Domains(StatefulProcessor):
-    """All domains of a stage, a bucket at a time. Made on the driver, pickled to tasks."""
+    """All domains of a stage, one bucket at a time. Created on the driver, pickled to tasks."""
 
     def __init__(
         self, program: Program, stage: Stage, order: list[t.Node], logged: Mapping[str, bool]
@@ -101,13 +101,13 @@ class Domains(StatefulProcessor):
         return 1 if any(map(_sees_all_keys, self.operators[domain])) else PAGES
 
     def cells_of(self, parts: list[Part]) -> Iterator[tuple[int, bytes]]:
-        """What a bucket has written, and which of the tasks that write it goes to, where that is not its own."""
+        """The output of a bucket, and the writing task it goes to if that is not its own."""
         if self.exchanges:
             yield from exchange.cells_of(parts)
         elif parts:
             yield 0, cell_of(part.batch for part in parts)
 
-    # What Spark calls.
+    # Called by Spark.
 
     def init(self, handle: Any) -> None:
         self.handle = handle
@@ -125,7 +125,7 @@ class Domains(StatefulProcessor):
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         domain, _ = key
-        if domain not in self.numbers:  # of a topology that was another one when it was set
+        if domain not in self.numbers:  # set by an earlier version of the topology
             return
         work = self._work(domain, timerValues)
         yield from (Row(target=target, cell=cell) for target, cell in self.cells_of(work.wake()))
@@ -136,12 +136,13 @@ class Domains(StatefulProcessor):
 
     def _work(self, number: int, timer_values: Any) -> FoldWork | OperatorWork:
         domain = self.numbers[number]
-        # Spark says 0 before any record has shown a time.
+        # Spark reports 0 before any record has shown a time.
         stream_time_ms = timer_values.getCurrentWatermarkInMs() or -1
         if domain in self.folds:
             return FoldWork(self, domain, self.pages, stream_time_ms=stream_time_ms)
-        # Spark notes the time of a batch and tells the same one when the batch is replayed, whose output may be written
-        # already: a timer that fired only then would be heard by nobody. Where no timer goes by it, it tells none.
+        # Spark records the time of a batch and repeats it when the batch is replayed, whose output may already be
+        # written. A timer that fired only then would have no effect. Without processing-time timers Spark reports no
+        # time.
         wall_time_ms = timer_values.getCurrentProcessingTimeInMs()
         if wall_time_ms <= 0:
             wall_time_ms = _now_ms()
@@ -150,9 +151,9 @@ class Domains(StatefulProcessor):
         )
 
     def _set_timer(self, work: FoldWork | OperatorWork, timer_values: Any) -> None:
-        """One timer for a bucket, for the next time that something is due; not before the next batch, because Spark
-        deletes a timer that has fired. A stage that goes by the wall clock has no timers of stream time: a bucket that
-        waits for some looks with every batch whether it has come."""
+        """One timer per bucket, for the next due time; not before the next batch, because Spark deletes a timer that
+        has fired. A stage with wall-clock timers has no stream-time timers: its buckets check with every batch
+        whether one is due."""
         if self.time_mode == "EventTime":
             due_ms, now_ms = work.due_ms, timer_values.getCurrentWatermarkInMs()
         elif self.time_mode == "ProcessingTime":
@@ -190,9 +191,9 @@ class FoldWork:
         self.place_number = domains.place_numbers[domain]
         self.output = Output(self.program.partition_count)
         self.rows: pyarrow.RecordBatch
-        """What has changed in a page, as it is passed on."""
+        """The changed rows of a page, as forwarded."""
         self.first_row = 0
-        """Of the page, among all that have changed."""
+        """The positions of the page's rows among all changed rows."""
 
     @property
     def due_ms(self) -> int | None:
@@ -230,7 +231,7 @@ class FoldWork:
         return []
 
     def _adopted(self, meta: bytes | None) -> bytes | None:
-        """What was pages of operators when the program was another one."""
+        """Converts pages of operators from an earlier version of the program."""
         if forms.is_of_fold(meta) or (meta is None and self.pages.is_empty()):
             return meta
         return forms.to_fold(self.pages, meta, self.node, self.page_count)
@@ -245,10 +246,10 @@ class FoldWork:
         written(lambda some: self.output.add_crossing(crossing, topic, some), records, self._failed)
 
     def to_domain(self, entry: Entry, records: Columns) -> None:
-        raise AssertionError(f"{entry} cannot begin behind state")
+        raise AssertionError(f"{entry} cannot start after a stateful operator")
 
     def _failed(self, failure: OperatorFailed, row: int) -> None:
-        """A row of the fold is what became of any number of records: its key is known, and no place."""
+        """A row of a fold results from any number of records: its key is known, but no position."""
         key, time_ms = (self.rows.column(name)[row - self.first_row].as_py() for name in ("key", "at"))
         assert self.node.key is not None
         if not self.program.skips_failed:
@@ -261,7 +262,7 @@ class FoldWork:
 class OperatorWork:
     """A bucket of a domain of operators: its records, page by page.
 
-    The page `META` holds the stream time beyond which each page wants to be woken.
+    The page `META` holds the stream time after which each page wants to be called.
     """
 
     def __init__(
@@ -285,11 +286,11 @@ class OperatorWork:
         self.page_count = domains.page_count(domain)
         meta = self._adopted(pages.read(META))
         self.due: dict[int, tuple[int, int]] = {} if meta is None else pickle.loads(meta)
-        """By page: stream time and wall time of what is due next."""
+        """By page: stream time and wall time of the next due action."""
         self._meta = meta
 
     def _adopted(self, meta: bytes | None) -> bytes | None:
-        """What was columns of a fold when the program was another one."""
+        """Converts columns of a fold from an earlier version of the program."""
         if meta is None or not forms.is_of_fold(meta):
             return meta
         entered = {entry.child for entry in self.domains.entries if entry.domain is self.domain}
@@ -366,7 +367,7 @@ class OperatorWork:
         stream_ms, wall_ms = page.waits_until_ms(), page.wall_due_ms()
         self.due.pop(number, None)
         if stream_ms is not None or wall_ms is not None:
-            # Beyond the stream time by one: an end that is reached exactly may still be open.
+            # One more than the stream time: a window whose end is reached exactly may still be open.
             self.due[number] = (
                 NEVER_MS if stream_ms is None else stream_ms + 1,
                 NEVER_MS if wall_ms is None else wall_ms,
@@ -376,15 +377,15 @@ class OperatorWork:
         if not self.program.skips_failed:
             raise failure from failure.reason
         if self.program.dead_letters is not None:
-            # The bytes that were read are not here any more: headers say where they are. These are those of the record
-            # that they had become when it came to state.
+            # The bytes that were read are not available here, but headers name their position. These are the bytes of
+            # the record as it reached state.
             headers = dead_letter_headers(failure, *cause.at)
             key, value = cause.written()
             self.output.add(self.program.dead_letters, key, value, cause.record.timestamp_ms, headers)
 
 
 def _operators(domain: Place, entries: list[Entry], order: list[t.Node]) -> list[t.Node]:
-    """The nodes of a domain that work, parents first."""
+    """The working nodes of a domain, parents first."""
     found = {entry.child for entry in entries if entry.domain is domain} | set(domain.nodes)
     return [node for node in order if node in found and not isinstance(node, t.Sink)]
 
@@ -404,7 +405,7 @@ def _sees_all_keys(node: t.Node) -> bool:
 
 
 class _Probe:
-    """A context that only listens what timers a processor sets."""
+    """A context that only records which timers a processor sets."""
 
     application_id = ""
     stream_time_ms = -1
@@ -429,13 +430,13 @@ class _Probe:
 
 
 def _uses_wall_clock(node: t.Process) -> bool:
-    """Asked of a processor of its own, on the driver: Spark has to know before it begins."""
+    """Asks a separate processor instance on the driver, because Spark has to know before it starts."""
     probe = _Probe()
     try:
         processor = node.processor()
         processor.context = probe
         processor.init(probe)
-    except Exception:  # it wants more than a probe has; what is wrong with it is told when it runs
+    except Exception:  # it needs more than this probe offers; an error is reported when it runs
         return "wall" in probe.clocks
     return "wall" in probe.clocks
 

@@ -1,10 +1,10 @@
-"""Global tables, as each worker process holds them: a topic read to its end before a task begins, and kept.
+"""Global tables in each worker process: a topic read to its end before a task starts, and cached.
 
-A process keeps what it has read and reads on from there with the next task, so that a small batch costs one look at the
-topic's end. Of a topic that was made anew it keeps nothing.
+A process keeps what it has read and continues from there with the next task, so a small batch costs one lookup of the
+topic's end. If the topic was recreated, the cache is discarded.
 
-As in `interpret.state`, keys are equal when their bytes are, and whoever asks for a value gets one of its own: a joiner
-that changes it in place changes no row.
+As in `interpret.state`, keys are equal if their bytes are equal, and each lookup returns a new object: a joiner that
+changes it in place changes no row.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from penstock.streams.topology import GlobalTable, Node
 
 
 class Rows:
-    """The rows of a global table by the bytes of their keys."""
+    """The rows of a global table by their serialized keys."""
 
     def __init__(self, key: Serde[Any], value: Serde[Any]) -> None:
         self._key = key
         self._value = value
-        # Such a key stands for its own bytes: to encode it for every record would cost a join a quarter of its time.
+        # Such a key equals its own bytes: encoding it for every record would take a quarter of a join's time.
         self._plain_key = key.spec if key.spec in (str, int, bytes) else None
-        # JSON is read three times as fast from a pickle.
+        # A pickle is read three times as fast as JSON.
         self._pickled = value.spec in (dict, list)
         self._shared = value.spec in (str, int, float, bool, bytes, UUID)
         self._rows: dict[Any, Any] = {}
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Of a record; None deletes. Raises where one of them cannot be read."""
+        """Store a record; None deletes. Raises if key or value cannot be decoded."""
         place = self._place(self._key.decode(key))
         if value is None:
             self._rows.pop(place, None)
@@ -46,7 +46,7 @@ class Rows:
         self._rows[place] = read if self._shared else pickle.dumps(read, -1) if self._pickled else value
 
     def get(self, key: Any) -> Any:
-        """The value of a key, None where there is none. Raises of what can be no key of this table."""
+        """The value of a key; None if there is none. Raises if the key cannot be a key of this table."""
         if type(key) is self._plain_key:
             row = self._rows.get(key)
             if row is None:
@@ -107,8 +107,8 @@ class _Held:
 
 
 _HELD: dict[tuple[int, str, str, str, str], _Held] = {}
-"""By process, cluster, topic, and what its keys and values were read as: of several programs in one session each may
-have types of its own for a topic."""
+"""By process, cluster, topic, and the types of keys and values: several programs in one session may use different
+types for a topic."""
 
 
 def _held(node: GlobalTable, settings: Mapping[str, object]) -> Rows:
@@ -125,7 +125,7 @@ def _held(node: GlobalTable, settings: Mapping[str, object]) -> Rows:
             if held is None or not _goes_on(held, node, topic_id, ends):
                 held = _HELD[name] = _Held(node, topic_id)
             held.read(node, consumer, ends)
-            # A consumer that was kept learns while it fetches that the topic is another one by now.
+            # A cached consumer learns only while it fetches that the topic was recreated.
             if consumer.topic_id(node.topic) == topic_id:
                 return held.rows
 
@@ -133,7 +133,7 @@ def _held(node: GlobalTable, settings: Mapping[str, object]) -> Rows:
 def _goes_on(
     held: _Held, node: GlobalTable, topic_id: str | None, ends: Mapping[TopicPartition, int]
 ) -> bool:
-    """Whether what was read is the beginning of what is there now, and read as it is to be read now."""
+    """Whether the cached rows are a prefix of the current topic, decoded with the current types."""
     is_same_log = held.topic_id == topic_id and all(
         ends.get(partition, -1) >= position for partition, position in held.positions.items()
     )
@@ -141,7 +141,7 @@ def _goes_on(
 
 
 def _read_as(node: GlobalTable) -> list[type | None]:
-    """The classes of keys and values: one that a notebook has defined anew has the name that the old one had."""
+    """The classes of keys and values: a class redefined in a notebook has the same name as the old one."""
     return [
         serde.spec if serde is not None and isinstance(serde.spec, type) else None
         for serde in (node.key, node.value)

@@ -1,7 +1,7 @@
-"""What runs in the tasks that read: the `penstock.transform` of a stage's source.
+"""What runs in the reading tasks: the `penstock.transform` of a stage's source.
 
-A task reads one range of one partition. `ReadingTask` finds the operators of its topic, runs them over each batch, and
-hands on what leaves: cells of output for a stage without state, packs of records by bucket for one that has some
+A task reads one range of one partition. `ReadingTask` finds the operators of its topic, runs them over each batch,
+and emits the result: cells of output for a stage without state, packs of records by bucket for one with state
 (`shuffle`).
 """
 
@@ -33,7 +33,7 @@ CELLS = pyarrow.schema([("cell", pyarrow.binary())])
 
 @dataclass(frozen=True)
 class Program:
-    """What every task of an application has to know of it."""
+    """What every task of an application needs to know."""
 
     application_id: str
     client: Mapping[str, object]
@@ -41,9 +41,9 @@ class Program:
     skips_failed: bool = False
     dead_letters: str | None = None
     caches: bool = True
-    """Whether of several updates of a key in one batch only the last one is passed on."""
+    """Whether only the last update of a key in a batch is forwarded."""
     topics: Mapping[str, int] = field(default_factory=dict)
-    """Partitions of topics that were looked up when it started."""
+    """Partitions of topics, looked up when the application started."""
 
     def partition_count(self, topic: str) -> int:
         if topic in self.topics:
@@ -53,7 +53,7 @@ class Program:
 
 
 class Origin:
-    """The batch at hand: where it was read, and what its rows were before anybody looked at them."""
+    """The current batch: its position, and its rows before any operator."""
 
     def __init__(self, batch: pyarrow.RecordBatch) -> None:
         self.batch = batch
@@ -98,14 +98,14 @@ class ReadingTask(ABC):
 
     @abstractmethod
     def begin(self, place: Place, records: Columns) -> None:
-        """What was read of the batch at hand, before any operator sees it."""
+        """The current batch as it was read."""
 
     @abstractmethod
     def results(self) -> Iterator[pyarrow.RecordBatch]:
-        """What of the last batch goes on."""
+        """Output of the last batch."""
 
     def finish(self) -> Iterator[pyarrow.RecordBatch]:
-        """What goes on at the end of the range."""
+        """Output at the end of the range."""
         yield from ()
 
     # Where records leave the place: see `chain.Outlet`.
@@ -118,7 +118,7 @@ class ReadingTask(ABC):
         written(lambda some: self.output.add_crossing(crossing, topic, some), records, self._failed)
 
     def to_domain(self, entry: Entry, records: Columns) -> None:
-        raise AssertionError(f"{entry} leads to state, and this stage has none")
+        raise AssertionError(f"{entry} needs state, which this stage does not have")
 
     def _places(self, topic: str) -> list[Place]:
         return [place for place in self.stage.reading if reads(place, topic, self.program.application_id)]
@@ -142,8 +142,7 @@ class ReadingTask(ABC):
 
 
 def written(write: Callable[[Columns], None], records: Columns, failing: Failing) -> None:
-    """What cannot be written as columns is halved until it is known which records it was. `write` does all or
-    nothing."""
+    """Halve what cannot be written as columns until the failing records are known. `write` does all or nothing."""
     try:
         write(records)
     except OperatorFailed as failure:
@@ -157,7 +156,7 @@ def written(write: Callable[[Columns], None], records: Columns, failing: Failing
 
 
 class StatelessTask(ReadingTask):
-    """All that is read is written somewhere, or nowhere; nothing is remembered."""
+    """Writes its output to topics; keeps no state."""
 
     def begin(self, place: Place, records: Columns) -> None:
         pass
@@ -179,8 +178,8 @@ def reads(place: Place, topic: str, application_id: str) -> bool:
 def dead_letter_headers(
     failure: OperatorFailed, topic: str | None, partition: int | None, offset: int | None
 ) -> Headers:
-    """Kafka Streams' names (KIP-1034), as far as it is known what they say."""
-    told: dict[str, Any] = {
+    """Header names of Kafka Streams (KIP-1034), as far as their values are known."""
+    headers: dict[str, Any] = {
         "__streams.errors.exception": type(failure.reason).__name__,
         "__streams.errors.message": str(failure.reason),
         "__streams.errors.topic": topic,
@@ -188,4 +187,4 @@ def dead_letter_headers(
         "__streams.errors.offset": offset,
         "__streams.errors.operator": failure.operator,
     }
-    return tuple((name, str(value).encode()) for name, value in told.items() if value is not None)
+    return tuple((name, str(value).encode()) for name, value in headers.items() if value is not None)

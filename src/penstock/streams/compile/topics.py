@@ -1,9 +1,9 @@
-"""The topics of an application: those that it reads must exist, its own are created.
+"""The topics of an application: its input topics must exist, its internal topics are created.
 
-`plan` looks and decides, `Planned.create` acts. In between the application checks whether it fits its checkpoint.
+`plan` looks topics up and decides, `Planned.create` acts. In between the application checks its checkpoint.
 
-Changelogs are compacted (those of windows also forget), topics between stages delete what is old. What is there already
-is left as it is, and must have the partitions that it needs.
+Changelogs are compacted (windowed ones also expire); topics between stages delete old records. Existing topics are
+left as they are, and must have the required number of partitions.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from penstock.streams.windows import SessionWindows, SlidingWindows, TimeWindows
 
 @dataclass(frozen=True)
 class OwnTopic:
-    """One that the application makes."""
+    """A topic that the application creates."""
 
     name: str
     config: Mapping[str, str] = field(default_factory=dict)
     partitions: int | None = None
-    """None for as many as the widest of the topics that the application reads."""
+    """None for as many as the input topic with the most partitions."""
 
 
 def read_topics(topology: Topology) -> list[str]:
-    """Topics of others that are read, by name."""
+    """Input topics, by name."""
     streams = [topic for source in topology.sources for topic in source.topics]
     return list(dict.fromkeys([*streams, *(table.topic for table in topology.global_tables)]))
 
 
 def own_topics(topology: Topology, cut: Cut, settings: AppSettings) -> list[OwnTopic]:
-    """Changelogs, and what stands between stages."""
+    """Changelogs, and topics between stages."""
     application_id = settings.application_id
     found = [
         OwnTopic(
@@ -61,7 +61,7 @@ def own_topics(topology: Topology, cut: Cut, settings: AppSettings) -> list[OwnT
 
 
 def logged_stores(topology: Topology) -> Iterator[tuple[str, Node]]:
-    """Stores whose changes are written to a topic of their own, with the node that has them."""
+    """Stores with a changelog, and the node that owns each."""
     for name, node in topology.stores.items():
         store = topology.store_of_processor(name)
         if store is not None:
@@ -72,7 +72,7 @@ def logged_stores(topology: Topology) -> Iterator[tuple[str, Node]]:
 
 
 def _kept_ms(node: Node, store: Store[Any, Any] | None) -> int | None:
-    """How long rows of a store are kept behind stream time; None for ever."""
+    """How long rows of a store are kept behind stream time; None for no limit."""
     if store is not None:
         return store.retention_ms
     windows = node.windows if isinstance(node, Aggregate) else None
@@ -96,10 +96,10 @@ def _changelog_config(kept_ms: int | None, settings: AppSettings) -> dict[str, s
 
 @dataclass(frozen=True)
 class Planned:
-    """What an application needs of its cluster. Nothing is created before it is known that the application may run."""
+    """What an application needs in its cluster. Nothing is created before it is known that the application may run."""
 
     counts: Mapping[str, int]
-    """Partitions of every topic that the application knows by name, also of those that are missing."""
+    """Partitions of every topic that the application knows by name, including missing ones."""
     missing: tuple[NewTopic, ...]
     """Its own topics that do not exist yet."""
 
@@ -110,14 +110,14 @@ class Planned:
 
 
 def plan(topology: Topology, cut: Cut, settings: AppSettings) -> Planned:
-    """Look topics up and say what is missing. Raises `TopologyError` if a topic that is read does not exist."""
+    """Look topics up. Raises `TopologyError` if an input topic does not exist."""
     wanted = read_topics(topology)
     own = own_topics(topology, cut, settings)
     with clients.admin(settings.client) as admin:
         counts = _counts(admin, wanted)
         if absent := [topic for topic in wanted if topic not in counts]:
             raise TopologyError(
-                f"topics that {settings.application_id} reads are not there: {', '.join(absent)}"
+                f"input topics of {settings.application_id} do not exist: {', '.join(absent)}"
             )
         width = max(counts.values(), default=1)
         counts |= _counts(admin, [topic.name for topic in own])
@@ -158,5 +158,5 @@ def _create(admin: object, new: list[NewTopic]) -> None:
         admin.create_topics(new)  # type: ignore[attr-defined]
     except errors.ItemsFailed as failed:
         for error in failed.failures.values():
-            if not isinstance(error, errors.TopicAlreadyExists):  # by another instance, in between
+            if not isinstance(error, errors.TopicAlreadyExists):  # created by another instance in between
                 raise

@@ -1,4 +1,4 @@
-"""Where a program begins: `stream`, `table` and `global_table` of topics. `App` is a Builder that runs."""
+"""The start of a program: `stream`, `table` and `global_table` read topics. `App` is a Builder that runs."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Reset = Literal["earliest", "latest"] | timedelta
 
 
 class Builder:
-    """Builds a topology. It may be used alone, where a topology is to be tested or looked at."""
+    """Builds a topology. Use it without an `App` to test or inspect a topology."""
 
     def __init__(self) -> None:
         self._graph = Graph(self)
 
     @property
     def name(self) -> str | None:
-        """What names of its own topics begin with; only an app that runs has any."""
+        """The prefix of internal topics; only an `App` has one."""
         return None
 
     @property
@@ -92,10 +92,12 @@ class Builder:
         reset: Reset | None = None,
         name: str | None = None,
     ) -> Stream[Any, Any]:
-        """Records of a topic, of several, or of all whose name a compiled pattern matches.
+        """Read records from a topic, a list of topics, or all topics that match a compiled pattern.
 
-        `timestamp` gives the event time in ms of a value (or of key and value); without it a record's own is
-        taken. `reset` says where a program begins that has read nothing yet: at an end, or so long ago."""
+        `timestamp` returns the event time in ms from the value (or from key and value); by default it is the record's
+        timestamp. `reset` sets where to start without a committed offset: at the earliest or latest offset, or this
+        long ago.
+        """
         return Stream(self._graph, self._source(topics, key, value, timestamp, reset, name))
 
     @overload
@@ -123,18 +125,19 @@ class Builder:
         history: Duration | None = None,
         name: str | None = None,
     ) -> Table[Any, Any]:
-        """A topic as a table: the last value of each key. Its store is called as the topic unless it gets a `name`.
-        With `history` it is versioned: it keeps what was before for that long, and goes by the time of records instead
-        of their order.
+        """Read a topic as a table: the last value of each key. The store is named after the topic unless `name` is
+        given. With `history` the table is versioned: it keeps older values for that long, and orders records by
+        timestamp instead of offset.
 
-        With nothing but a name: the table of that name which this program has already, to ask for its state."""
+        With a name only: the existing table of that name, to query its state.
+        """
         if key is None and value is None and topic in self._graph.tables:
             return self._graph.tables[topic]
         if key is None or value is None:
             known = ", ".join(self._graph.tables) or "none yet"
             raise TopologyError(
-                f"there is no table called {topic} (there are: {known}); "
-                "to read a topic as one say of what types it is: key=..., value=..."
+                f"no table is called {topic} (tables: {known}); "
+                "to read a topic as a table pass its types: key=..., value=..."
             )
         checked_topic(topic)
         store = self._graph.name("table", topic if name is None else name)
@@ -152,25 +155,26 @@ class Builder:
     def global_table(
         self, topic: str, *, key: Spec[K], value: Spec[V], name: str | None = None
     ) -> GlobalTable[K, V]:
-        """A topic as a table that is whole at every worker: for streams to ask by any key, without moving records."""
+        """Read a topic as a table with a full copy on every worker. Streams look it up by any key, without
+        repartitioning."""
         checked_topic(topic)
         made = self._graph.name("global-table", topic if name is None else name)
         node = GlobalNode(name=made, key=serde_of(key), value=serde_of(value), topic=topic, store=made)
         return GlobalTable(self._graph, self._graph.add(node))
 
     def state(self, name: str) -> State[Any, Any]:
-        """The state of one of the tables. Only an app that runs has any."""
-        raise IllegalState(f"{name} has no state here: this topology does not run")
+        """The state of a table. Only a running app has one."""
+        raise IllegalState(f"{name} has no state: this topology is not running")
 
     def describe(self) -> str:
-        """The topology as text: what is read, computed, kept and written."""
+        """The topology as text: what is read, computed, stored and written."""
         from penstock.streams.describe import describe
 
         return describe(self.topology)
 
     def plot(self, path: str | Path | None = None) -> str:
-        """The topology as a drawing, in SVG. Where a path is given it is written there, as what the name's ending says:
-        `.svg`, `.html`, `.dot` or `.gv` (Graphviz), `.txt`."""
+        """Draw the topology as SVG. With a path, write it in the format of the file name's extension: `.svg`,
+        `.html`, `.dot` or `.gv` (Graphviz), `.txt`."""
         if path is None:
             from penstock.streams.plot import plot
 
@@ -192,9 +196,7 @@ class Builder:
         name: str | None,
     ) -> Source:
         if not isinstance(reset, timedelta) and reset not in (None, "earliest", "latest"):
-            raise TopologyError(
-                f"reset is `earliest`, `latest`, or a timedelta for how long ago, not {reset!r}"
-            )
+            raise TopologyError(f"reset must be `earliest`, `latest` or a timedelta, not {reset!r}")
         pattern = topics.pattern if isinstance(topics, re.Pattern) else None
         names: tuple[str, ...] = ()
         if isinstance(topics, str):
@@ -206,9 +208,11 @@ class Builder:
                 f"a stream reads a topic, a list of topics or a pattern, not {quoted(topics)}"
             )
         if pattern is not None and isinstance(reset, timedelta):
-            raise TopologyError("topics of a pattern are not known yet: they begin `earliest` or `latest`")
+            raise TopologyError(
+                "a timedelta needs named topics: with a pattern use reset=`earliest` or `latest`"
+            )
         if pattern is None and not names:
-            raise TopologyError("a stream reads at least one topic")
+            raise TopologyError("a stream needs at least one topic")
         for topic in names:
             checked_topic(topic)
         return self._graph.add(

@@ -1,7 +1,7 @@
-"""The topology while it grows: names that stay the same from run to run, types that are known or asked for.
+"""The topology while it is built: names that are stable from run to run, and types that are known or inferred.
 
-A name that the user did not give is the operator and how many of its kind there were before: `filter-1`, `filter-2`.
-So putting a filter into a program leaves the names of its tables, and with them their changelogs, as they were.
+A node without a given name is named after its operator and a counter: `filter-1`, `filter-2`. Adding a filter to a
+program therefore does not rename its tables and their changelogs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ K_contra = TypeVar("K_contra", contravariant=True)
 
 
 class State(Protocol[K, V_co]):
-    """The state of a table that runs somewhere, as it can be asked."""
+    """The state of a running table, for queries."""
 
     def get(self, key: K) -> V_co | None: ...
 
@@ -40,7 +40,7 @@ class State(Protocol[K, V_co]):
 
 
 class Running(Protocol):
-    """Who runs a topology, and knows the state of its stores."""
+    """Runs a topology and provides the state of its stores."""
 
     @property
     def name(self) -> str | None: ...
@@ -60,44 +60,46 @@ class Graph:
         self._names: set[str] = set()
 
     def name(self, operator: str, given: str | None) -> str:
-        """The name of the next node: what the user gave, or one of ours."""
+        """The name of the next node: the given one, or a generated one."""
         if given is None:
             while (name := self._next(operator)) in self._names:
                 pass
         else:
             name = given
         if not is_part(name):
-            raise TopologyError(f"{quoted(name)} is no name for {operator}: {PART_ALLOWED}")
+            raise TopologyError(f"{quoted(name)} is not a valid name for {operator}: {PART_ALLOWED}")
         if name in self._names:
-            raise TopologyError(f"there is a {name} already: names are unique within an app")
+            raise TopologyError(f"the name {name} is already used: names must be unique within an app")
         self._names.add(name)
         return name
 
     def add(self, node: N) -> N:
         for parent in node.parents:
             if not any(known is parent for known in self.topology.nodes):
-                raise TopologyError(f"{parent.name} belongs to another app than {node.name}")
+                raise TopologyError(f"{parent.name} and {node.name} belong to different apps")
         self._check_changelog(node)
         self.topology.nodes.append(node)
         return node
 
     def add_stores(self, stores: Iterable[Store[Any, Any]]) -> None:
-        """A store may be shared by processors, which then name the same object; another one of that name is a
-        slip."""
+        """Processors may share a store by naming the same object. Another store of the same name is a mistake."""
         if isinstance(stores, str | bytes | Store) or not isinstance(stores, Iterable):
-            raise TopologyError(f"stores is a list: stores=[...], not {quoted(stores)}")
+            raise TopologyError(f"stores must be a list: stores=[...], not {quoted(stores)}")
         for store in stores:
             if not isinstance(store, Store):
-                raise TopologyError(f"{store!r} is no store: make one with key_value_store(...) and the like")
+                raise TopologyError(
+                    f"{store!r} is not a store: create one, for example with key_value_store(...)"
+                )
             if self._stores.setdefault(store.name, store) is not store:
-                raise TopologyError(f"there are two stores called {store.name}")
+                raise TopologyError(f"two stores are called {store.name}")
             if store.name in self.tables:
-                raise TopologyError(f"there is a table called {store.name} already")
+                raise TopologyError(f"a table is already called {store.name}")
             if store.logged and self.owner.name is not None:
                 check_own_topic(names.changelog(self.owner.name, store.name), f"the store {store.name}")
 
     def _check_changelog(self, node: Node) -> None:
-        """A table of a topic has that for its changelog; all others get one, with a name made of two."""
+        """A table read from a topic uses that topic as its changelog. Other tables get a changelog named after the
+        app and the store."""
         store = getattr(node, "store", None)
         if store is None or self.owner.name is None or isinstance(node, GlobalTable):
             return
@@ -110,12 +112,12 @@ class Graph:
 
 
 def known(spec: Any) -> Serde[Any] | None:
-    """The serde of a type that was given or found out; None of none."""
+    """The serde of a given or inferred type, or None."""
     return None if spec is None else serde_of(spec)
 
 
 def inferred(kind: Any) -> Serde[Any] | None:
-    """The serde of a type by a function's annotation: one that cannot be written says nothing of what is meant."""
+    """The serde of an annotated type; None if that type has no serde."""
     try:
         return known(kind)
     except TopologyError:
@@ -134,6 +136,6 @@ def _need(serde: Serde[Any] | None, part: str, node: Node, what: str) -> Serde[A
     if serde is not None:
         return serde
     raise TopologyError(
-        f"{what} writes {part}s to the log and reads them again, and nobody has said of what type those of {node.name} "
-        f"are: annotate what its function returns, or give {part}=... there"
+        f"{what} stores {part}s in a topic, and the type of the {part}s of {node.name} is not known: "
+        f"annotate the return type of its function, or pass {part}=... there"
     )

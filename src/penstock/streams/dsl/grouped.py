@@ -1,9 +1,9 @@
-"""Streams grouped by key, on their way to a table: whole, in windows, or several of them together.
+"""Streams grouped by key, to be aggregated into a table: over all time, in windows, or several streams together.
 
     clicks.group_by_key().windowed_by(tumbling(60)).count(name="per-minute")
 
-A fold takes the aggregate and a value and gives the next aggregate, as in `functools.reduce`; it may take the key
-first. A name names the table, its store and its changelog.
+A fold takes the aggregate and a value and returns the next aggregate, as in `functools.reduce`. It may take the key
+as its first argument. `name` is the name of the table, its store and its changelog.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Emit = Literal["update", "close"]
 
 
 class _Folding(Generic[K, V]):
-    """What grouped streams and windowed ones have in common; K is the key of the table."""
+    """Common to grouped and windowed streams. K is the key of the table."""
 
     def __init__(
         self, graph: Graph, node: Node, windows: Windows | None = None, emit: Emit = "update"
@@ -41,7 +41,7 @@ class _Folding(Generic[K, V]):
         self._emit = emit
 
     def count(self, *, name: str | None = None) -> Table[K, int]:
-        """How many records there are of each key."""
+        """Count the records of each key."""
         return _table(
             self._graph, (self._node,), "count", name, self._windows, self._emit, value=serde_of(int)
         )
@@ -51,7 +51,7 @@ class _Folding(Generic[K, V]):
     @overload
     def reduce(self, fold: Callable[[K, V, V], V], *, name: str | None = None) -> Table[K, V]: ...
     def reduce(self, fold: Callable[..., V], *, name: str | None = None) -> Table[K, V]:
-        """Values of a key, folded two and two: `reduce(max)`."""
+        """Combine the values of each key in pairs: `reduce(max)`."""
         folds = (function_of(fold, "reduce", values=2),)
         value = need_value(self._node, "reduce")
         return _table(
@@ -87,7 +87,7 @@ class _Folding(Generic[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> Table[K, Any]:
-        """Values of a key, folded into what `initial()` begins with. Sessions that meet need a `merger`."""
+        """Combine the values of each key, starting with `initial()`. Session windows need a `merger`."""
         serde = aggregate_serde(value, fold, initial)
         folds = (function_of(fold, "aggregate", values=2),)
         need_value(self._node, "aggregate")
@@ -106,12 +106,13 @@ class _Folding(Generic[K, V]):
 
 
 class GroupedStream(_Folding[K, V]):
-    """Records of a stream, by key."""
+    """The records of a stream, by key."""
 
     def windowed_by(self, windows: Windows, *, emit: Emit = "update") -> WindowedStream[K, V]:
-        """The same within windows of time: `tumbling`, `hopping`, `sliding`, `session` or `unlimited`.
+        """Aggregate within windows: `tumbling`, `hopping`, `sliding`, `session` or `unlimited`.
 
-        With emit="close" a window is given once, when it is closed, instead of with every record."""
+        With emit="close" each window is emitted once, when it closes, instead of after every record.
+        """
         return WindowedStream(self._graph, self._node, _checked(windows, emit), emit)
 
     @overload
@@ -119,13 +120,13 @@ class GroupedStream(_Folding[K, V]):
     @overload
     def cogroup(self, fold: Callable[[K, A, V], A]) -> CogroupedStream[K, A]: ...
     def cogroup(self, fold: Callable[..., Any]) -> CogroupedStream[K, Any]:
-        """The first of several grouped streams that are folded into one table, each by a fold of its own."""
+        """Aggregate several grouped streams into one table, each with a fold of its own. This is the first of them."""
         need_value(self._node, "cogroup")
         return CogroupedStream(self._graph, (self._node,), (function_of(fold, "cogroup", values=2),))
 
 
 class WindowedStream(_Folding[Windowed[K], V]):
-    """Records of a stream, by key and window."""
+    """The records of a stream, by key and window."""
 
 
 class _Cogrouped(Generic[K, A]):
@@ -151,7 +152,7 @@ class _Cogrouped(Generic[K, A]):
         value: Spec[A] | None = None,
         name: str | None = None,
     ) -> Table[K, A]:
-        """All streams folded into what `initial()` begins with."""
+        """Combine all streams, starting with `initial()`."""
         return _table(
             self._graph,
             self._nodes,
@@ -167,14 +168,14 @@ class _Cogrouped(Generic[K, A]):
 
 
 class CogroupedStream(_Cogrouped[K, A]):
-    """Several grouped streams with the same kind of key, each with its fold."""
+    """Several grouped streams with the same key type, each with its fold."""
 
     @overload
     def cogroup(self, other: GroupedStream[K, B], fold: Callable[[A, B], A]) -> CogroupedStream[K, A]: ...
     @overload
     def cogroup(self, other: GroupedStream[K, B], fold: Callable[[K, A, B], A]) -> CogroupedStream[K, A]: ...
     def cogroup(self, other: GroupedStream[K, Any], fold: Callable[..., Any]) -> CogroupedStream[K, A]:
-        """And one more stream."""
+        """Add another stream."""
         need_value(other._node, "cogroup")
         return CogroupedStream(
             self._graph,
@@ -187,7 +188,7 @@ class CogroupedStream(_Cogrouped[K, A]):
 
 
 class WindowedCogroupedStream(_Cogrouped[Windowed[K], A]):
-    """Several grouped streams within windows of time."""
+    """Several grouped streams within windows."""
 
 
 def _table(
@@ -211,9 +212,9 @@ def _table(
     for parent in parents[1:]:
         same_keys(key, need_key(parent, made), made)
     if isinstance(windows, SessionWindows) and kind == "aggregate" and merger is None:
-        raise TopologyError(f"{made}: sessions that meet become one, and only a `merger` knows how")
+        raise TopologyError(f"{made}: session windows need a `merger` for sessions that meet")
     if merger is not None and not isinstance(windows, SessionWindows):
-        raise TopologyError(f"{made}: only sessions are merged")
+        raise TopologyError(f"{made}: `merger` is for session windows only")
     node = Aggregate(
         name=made,
         parents=parents,
@@ -231,18 +232,16 @@ def _table(
 
 
 def aggregate_serde(given: Any, fold: Callable[..., Any], initial: Callable[[], Any]) -> Serde[Any]:
-    """What was given, what the fold says it returns, or what it begins with."""
+    """The given type, the return type of the fold, or the type of the initial aggregate."""
     if not callable(initial):
-        raise TopologyError(
-            f"aggregate begins with a function that gives the first aggregate, not with {initial!r}"
-        )
+        raise TopologyError(f"initial must be a function that returns the first aggregate, not {initial!r}")
     found = known(given) or inferred(result_type(fold))
     if found is None:
         first = initial()
         found = None if first is None else inferred(type(first))
         if found is None:
             raise TopologyError(
-                f"nobody has said of what type the aggregate is, and {first!r} does not tell: give value=..."
+                f"the type of the aggregate is not known, and {first!r} does not show it: pass value=..."
             )
     return found
 
@@ -256,5 +255,5 @@ def _checked(windows: Any, emit: Any) -> Windows:
     if emit not in ("update", "close"):
         raise TopologyError(f"emit is `update` or `close`, not {emit!r}")
     if emit == "close" and isinstance(windows, UnlimitedWindows):
-        raise TopologyError("a window without an end never closes: nothing would ever be given")
+        raise TopologyError('an unlimited window never closes, so emit="close" would emit nothing')
     return windows

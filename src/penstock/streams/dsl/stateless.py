@@ -1,4 +1,4 @@
-"""Operators of a stream that look at one record at a time."""
+"""Stateless operators of a stream."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ V2 = TypeVar("V2")
 
 
 class Stateless(Generic[K, V]):
-    """What a stream can do without remembering anything.
+    """The stateless operators.
 
-    Functions take the value, or the key and the value. Where a type cannot be seen by a function's annotation, and a
-    later operator has to know it, say it with `key=` and `value=`.
+    Functions take the value, or the key and the value. If a later operator needs a type that the function's
+    annotation does not show, pass it as `key=` and `value=`.
     """
 
     def __init__(self, graph: Graph, node: Node) -> None:
@@ -54,7 +54,7 @@ class Stateless(Generic[K, V]):
     @overload
     def filter(self, predicate: Callable[[K, V], object], *, name: str | None = None) -> Stream[K, V]: ...
     def filter(self, predicate: Callable[..., object], *, name: str | None = None) -> Stream[K, V]:
-        """Records for which `predicate` is true."""
+        """Keep the records for which `predicate` is true."""
         return self._filter(predicate, "filter", name, negated=False)
 
     @overload
@@ -62,7 +62,7 @@ class Stateless(Generic[K, V]):
     @overload
     def filter_not(self, predicate: Callable[[K, V], object], *, name: str | None = None) -> Stream[K, V]: ...
     def filter_not(self, predicate: Callable[..., object], *, name: str | None = None) -> Stream[K, V]:
-        """Records for which `predicate` is false."""
+        """Drop the records for which `predicate` is true."""
         return self._filter(predicate, "filter-not", name, negated=True)
 
     @overload
@@ -81,14 +81,14 @@ class Stateless(Generic[K, V]):
     def map(
         self, function: Callable[..., Any], *, key: Any = None, value: Any = None, name: str | None = None
     ) -> Stream[Any, Any]:
-        """Another value for each value; or, of a function of key and value, another pair `(key, value)`."""
+        """Replace each value. A function of key and value returns a new pair `(key, value)`."""
         wrapped = function_of(function, "map")
         if wrapped.takes_key:
             keys, values = self._pair(result_type(function), key, value)
             return self._map("map", function, "pair", keys, values, name)
         if key is not None:
             raise TopologyError(
-                "map keeps the key of a function of the value alone: take (key, value) to change it"
+                "map cannot change the key with a function of the value alone: use a function of (key, value)"
             )
         return self._map(
             "map", function, "value", self._node.key, _either(value, result_type(function)), name
@@ -105,7 +105,7 @@ class Stateless(Generic[K, V]):
     def map_values(
         self, function: Callable[..., Any], *, value: Any = None, name: str | None = None
     ) -> Stream[K, Any]:
-        """Another value for each value; the key stays, so nothing has to move."""
+        """Replace each value. The key stays, so no repartitioning is needed."""
         values = _either(value, result_type(function))
         return self._map("map-values", function, "value", self._node.key, values, name)
 
@@ -125,7 +125,7 @@ class Stateless(Generic[K, V]):
     def flat_map(
         self, function: Callable[..., Any], *, key: Any = None, value: Any = None, name: str | None = None
     ) -> Stream[Any, Any]:
-        """Any number of values for each value; or, of a function of key and value, of pairs `(key, value)`."""
+        """Replace each value by any number of values. A function of key and value returns pairs `(key, value)`."""
         wrapped = function_of(function, "flat_map")
         elements = element_type(result_type(function))
         if wrapped.takes_key:
@@ -133,7 +133,7 @@ class Stateless(Generic[K, V]):
             return self._flat_map("flat-map", function, "pair", keys, values, name)
         if key is not None:
             raise TopologyError(
-                "flat_map keeps the key of a function of the value alone: take (key, value) to change it"
+                "flat_map cannot change the key with a function of the value alone: use a function of (key, value)"
             )
         return self._flat_map("flat-map", function, "value", self._node.key, _either(value, elements), name)
 
@@ -152,7 +152,7 @@ class Stateless(Generic[K, V]):
     def flat_map_values(
         self, function: Callable[..., Any], *, value: Any = None, name: str | None = None
     ) -> Stream[K, Any]:
-        """Any number of values for each value; the key stays."""
+        """Replace each value by any number of values. The key stays."""
         values = _either(value, element_type(result_type(function)))
         return self._flat_map("flat-map-values", function, "value", self._node.key, values, name)
 
@@ -164,9 +164,10 @@ class Stateless(Generic[K, V]):
         value: Spec[V2] | None = None,
         name: str | None = None,
     ) -> Stream[K2, V2]:
-        """Another record for each, with its timestamp and headers: `record.with_headers(...)`, `record.header(...)`.
+        """Replace each record, including its timestamp and headers: `record.with_headers(...)`, `record.header(...)`.
 
-        Types of key and value stay as they are unless they are named here."""
+        The types of key and value stay the same unless they are given here.
+        """
         keys, values = known(key) or self._node.key, known(value) or self._node.value
         return self._map("map-records", function, "record", keys, values, name)
 
@@ -181,7 +182,7 @@ class Stateless(Generic[K, V]):
     def select_key(
         self, function: Callable[..., Any], *, key: Any = None, name: str | None = None
     ) -> Stream[Any, V]:
-        """Another key for each record."""
+        """Replace the key of each record."""
         keys = _either(key, result_type(function))
         return self._map("select-key", function, "key", keys, self._node.value, name)
 
@@ -190,7 +191,7 @@ class Stateless(Generic[K, V]):
     @overload
     def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> Stream[K, V]: ...
     def peek(self, action: Callable[..., object], *, name: str | None = None) -> Stream[K, V]:
-        """The same stream; `action` is called for each record that passes, perhaps more than once after a fault."""
+        """Call `action` for each record and pass the record on. After a failure it may be called more than once."""
         return self._peek(action, "peek", name)
 
     @overload
@@ -198,16 +199,16 @@ class Stateless(Generic[K, V]):
     @overload
     def foreach(self, action: Callable[[K, V], object], *, name: str | None = None) -> None: ...
     def foreach(self, action: Callable[..., object], *, name: str | None = None) -> None:
-        """The end of a stream: `action` is called for each record."""
+        """Call `action` for each record. This ends the stream."""
         self._peek(action, "foreach", name)
 
     def merge(self, *others: Stream[K, V], name: str | None = None) -> Stream[K, V]:
-        """This stream and others as one."""
+        """Merge this stream with others."""
         if not others:
             raise TopologyError("merge takes at least one other stream")
         for other in others:
             if not isinstance(other, Stateless):
-                raise TopologyError(f"merge takes streams, one argument each, and not {quoted(other)}")
+                raise TopologyError(f"merge takes streams as separate arguments, not {quoted(other)}")
         nodes = (self._node, *(other._node for other in others))
         return self._stream(
             Merge(
@@ -221,7 +222,7 @@ class Stateless(Generic[K, V]):
     def split(
         self, *predicates: Callable[[V], object] | Callable[[K, V], object], name: str | None = None
     ) -> tuple[Stream[K, V], ...]:
-        """One stream for each predicate, and one more for what none of them takes.
+        """Split the stream: one stream for each predicate, and one more for the records that match none.
 
         big, small, rest = payments.split(lambda p: p.amount > 1000, lambda p: p.amount > 0)
         """
@@ -260,7 +261,7 @@ class Stateless(Generic[K, V]):
         partition: Callable[[V, int], int] | Callable[[K, V, int], int] | None = None,
         name: str | None = None,
     ) -> Stream[K, V]:
-        """The same stream through an internal topic, in so many partitions."""
+        """Send the stream through an internal topic with this many partitions."""
         if partitions is not None and partitions < 1:
             raise TopologyError("a topic has at least one partition")
         made = self._graph.name("repartition", name)
@@ -276,7 +277,7 @@ class Stateless(Generic[K, V]):
         )
 
     def through(self, topic: str, *, name: str | None = None) -> Stream[K, V]:
-        """The same stream, by way of a topic of yours, which others can read too."""
+        """Write the stream to a topic and read it back, so that other applications can read it too."""
         checked_topic(topic)
         keys, values = need_key(self._node, f"through {topic}"), need_value(self._node, f"through {topic}")
         self.to(topic, name=name)
@@ -292,8 +293,8 @@ class Stateless(Generic[K, V]):
         partition: Callable[[V, int], int] | Callable[[K, V, int], int] | None = None,
         name: str | None = None,
     ) -> None:
-        """Into a topic; a function of the record says into which. `partition` is told how many partitions there
-        are."""
+        """Write the stream to a topic, or to the topic that a function of the record returns. `partition` gets the
+        number of partitions as its last argument."""
         if not callable(topic):
             checked_topic(topic)
         self._graph.add(
@@ -375,6 +376,6 @@ def _either(given: Any, found: Any) -> Serde[Any] | None:
 
 
 def _common(serdes: Iterable[Serde[Any] | None]) -> Serde[Any] | None:
-    """What several streams agree on."""
+    """The serde that all streams have in common, or None."""
     first, *rest = serdes
     return first if all(serde == first for serde in rest) else None

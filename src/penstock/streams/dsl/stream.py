@@ -1,4 +1,4 @@
-"""A stream: records as they come, each of them a fact of its own."""
+"""A stream: a sequence of records, each an independent fact."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ V2 = TypeVar("V2")
 
 
 class Stream(StreamJoins[K, V]):
-    """Records with keys of K and values of V."""
+    """Records with keys of type K and values of type V."""
 
     def group_by_key(self) -> GroupedStream[K, V]:
-        """Records together that have the same key."""
+        """Group the records by their key."""
         from penstock.streams.dsl.grouped import GroupedStream
 
         return GroupedStream(self._graph, self._node)
@@ -44,18 +44,18 @@ class Stream(StreamJoins[K, V]):
     def group_by(
         self, function: Callable[..., Any], *, key: Any = None, name: str | None = None
     ) -> GroupedStream[Any, V]:
-        """Records together for which `function` gives the same key."""
+        """Group the records by the key that `function` returns."""
         return self._group(
             function_of(function, "group_by"), known(key) or inferred(result_type(function)), name
         )
 
     def group_by_value(self, *, name: str | None = None) -> GroupedStream[V, V]:
-        """Records together that have the same value: what `word.group_by_value().count()` counts."""
+        """Group the records by their value: `words.group_by_value().count()`."""
         return self._group(Function(itself, takes_key=False), self._node.value, name)
 
     def to_table(self, *, history: Duration | None = None, name: str | None = None) -> Table[K, V]:
-        """The last value of each key; None deletes it. With `history` the table is versioned: it keeps what was before
-        for that long, and goes by the time of records instead of their order."""
+        """Keep the last value of each key; None deletes the key. With `history` the table is versioned: it keeps
+        older values for that long, and orders records by timestamp instead of offset."""
         from penstock.streams.dsl.table import Table
 
         made = self._graph.name("table", name)
@@ -78,7 +78,8 @@ class Stream(StreamJoins[K, V]):
         value: Spec[V2] | None = None,
         name: str | None = None,
     ) -> Stream[K2, V2]:
-        """Records through a processor: a class, or a function that makes one. See `penstock.streams.processors`."""
+        """Send records through a processor: a class, or a function that creates one. See
+        `penstock.streams.processors`."""
         return self._process(processor, stores, known(key), known(value), name, keeps_key=False)
 
     def process_values(
@@ -89,7 +90,7 @@ class Stream(StreamJoins[K, V]):
         value: Spec[V2] | None = None,
         name: str | None = None,
     ) -> Stream[K, V2]:
-        """As `process`, with a processor that leaves keys as they are."""
+        """Like `process`, with a processor that does not change keys."""
         return self._process(processor, stores, self._node.key, known(value), name, keeps_key=True)
 
     def _process(
@@ -104,11 +105,11 @@ class Stream(StreamJoins[K, V]):
     ) -> Stream[Any, Any]:
         if not callable(processor):
             raise TopologyError(
-                f"process takes a class of Processor, or a function that makes one, not {processor!r}"
+                f"process takes a Processor class, or a function that creates one, not {processor!r}"
             )
         self._graph.add_stores(stores)
         made = self._graph.name("process", name)
-        if stores:  # keyed state lives where its key does, so records have to be able to travel there
+        if stores:  # records may have to be repartitioned to the task that holds the state
             need_key(self._node, made)
             need_value(self._node, made)
         return self._stream(

@@ -1,7 +1,7 @@
-"""Joins of a stream: with another stream within a window, with a table, with a global table.
+"""Joins of a stream: with another stream within a window, with a table, or with a global table.
 
-A joiner takes both values, or the key and both values. With `left_join` and `outer_join` a side that is missing is
-None.
+A joiner takes both values, or the key and both values. With `left_join` and `outer_join` the value of a missing side
+is None.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ G = TypeVar("G")
 
 
 class StreamJoins(Stateless[K, V]):
-    """What a stream can do together with another stream or a table."""
+    """The joins of a stream."""
 
     @overload
     def join(
@@ -102,9 +102,12 @@ class StreamJoins(Stateless[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> Stream[K, Any]:
-        """Pairs of what both sides have under one key: of records `within` a window, or of a record and what the
-        table has for it at that moment; a global table is asked for the key that `on` gives. A versioned table is asked
-        for what it had at the record's time, which with `grace` waits for so long until the table knows that."""
+        """Join records that have the same key.
+
+        Two streams join records that are `within` a window. A table joins each record with the table's current value
+        for its key. A global table is looked up by the key that `on` returns. A versioned table joins the value it
+        had at the record's time; with `grace` the record waits that long for late changes of the table.
+        """
         return self._join("inner", other, joiner, within, on, grace, value, name)
 
     @overload
@@ -178,7 +181,7 @@ class StreamJoins(Stateless[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> Stream[K, Any]:
-        """As `join`, and also this side's records that meet nothing, with None for the other side."""
+        """Like `join`, and also emits this side's records without a match, with None for the other side."""
         return self._join("left", other, joiner, within, on, grace, value, name)
 
     @overload
@@ -210,7 +213,7 @@ class StreamJoins(Stateless[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> Stream[K, Any]:
-        """As `join`, and also what meets nothing on either side, with None for the other."""
+        """Like `join`, and also emits the records of either side without a match, with None for the other side."""
         return self._join("outer", other, joiner, within, None, None, value, name)
 
     def _join(
@@ -228,28 +231,26 @@ class StreamJoins(Stateless[K, V]):
         from penstock.streams.dsl.table import GlobalTable, Table
 
         if grace is not None and not isinstance(other, Table):
-            raise TopologyError("a grace is for joins with a table that is versioned; `within` has its own")
+            raise TopologyError(
+                "grace applies to joins with a versioned table only; `within` has a grace of its own"
+            )
         if isinstance(other, Stream):
             return self._join_stream(kind, other, joiner, within, value, name)
         if within is not None:
-            raise TopologyError("a table has no window: leave out `within`")
+            raise TopologyError("a join with a table has no window: remove `within`")
         if kind == "outer":
-            raise TopologyError("a stream has no outer join with a table: use left_join")
+            raise TopologyError("a stream cannot outer-join a table: use left_join")
         if isinstance(other, Table):
             if on is not None:
                 raise TopologyError(
-                    "a stream meets a table by its key: use select_key, or a global table with `on`"
+                    "a stream joins a table by key: use select_key first, or a global table with `on`"
                 )
             return self._join_table(kind, other, joiner, grace, value, name)
         if isinstance(other, GlobalTable):
             if on is None:
-                raise TopologyError(
-                    "a join with a global table is told by `on` which of its keys a record means"
-                )
+                raise TopologyError("a join with a global table needs `on`, which returns the key to look up")
             return self._join_global(kind, other, joiner, on, value, name)
-        raise TopologyError(
-            f"a stream joins a stream, a table or a global table, and {other!r} is none of them"
-        )
+        raise TopologyError(f"a stream joins a stream, a table or a global table, not {other!r}")
 
     def _join_stream(
         self,
@@ -262,7 +263,7 @@ class StreamJoins(Stateless[K, V]):
     ) -> Stream[Any, Any]:
         if not isinstance(within, JoinWindows):
             raise TopologyError(
-                "two streams meet within a window: join(other, joiner, within=within(seconds))"
+                "a join of two streams needs a window: join(other, joiner, within=within(seconds))"
             )
         made = self._graph.name(f"{_PREFIX[kind]}join", name)
         keys = need_key(self._node, made)
@@ -295,11 +296,11 @@ class StreamJoins(Stateless[K, V]):
         if grace_ms is not None:
             history_ms = history_of(other._node)
             if history_ms is None:
-                raise TopologyError(
-                    f"{made}: only a table with a history knows what was before; give it history=..."
-                )
+                raise TopologyError(f"{made}: grace needs a versioned table: give the table history=...")
             if history_ms < grace_ms:
-                raise TopologyError(f"{made}: the history of {other.name} must be as long as the grace")
+                raise TopologyError(
+                    f"{made}: the history of {other.name} must be at least as long as the grace"
+                )
         keys = need_key(self._node, made)
         same_keys(keys, need_key(other._node, made), made)
         need_value(self._node, made)
@@ -343,6 +344,6 @@ _PREFIX = {"inner": "", "left": "left-", "outer": "outer-"}
 
 
 def same_keys(left: Serde[Any], right: Serde[Any], what: str) -> None:
-    """Keys meet by their bytes, so both sides have to write them alike."""
+    """Keys are compared by their bytes, so both sides must serialize them alike."""
     if not left.writes_like(right):
-        raise TopologyError(f"{what}: keys of {left.name} and of {right.name} never meet")
+        raise TopologyError(f"{what}: keys of type {left.name} and {right.name} never match")

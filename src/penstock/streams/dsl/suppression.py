@@ -1,4 +1,4 @@
-"""Suppression: how long changes of a table are held back, and how many of them."""
+"""Suppression: how long changes of a table are held back, and how many."""
 
 from __future__ import annotations
 
@@ -24,20 +24,18 @@ class Suppression:
 
 
 def until_window_closes(*, max_records: int | None = None, max_bytes: int | None = None) -> Suppression:
-    """One result for each window, when nothing can change it any more. With more than `max_records` windows waiting, or
-    more than `max_bytes` of them, the program fails, for giving one early would break the promise."""
+    """Emit one final result for each window. The program fails if more than `max_records` windows or `max_bytes` are
+    buffered, because an early result would not be final."""
     return Suppression(True, 0, _bound(max_records, "max_records"), _bound(max_bytes, "max_bytes"), "stop")
 
 
 def until_time_limit(
     limit: Duration, *, max_records: int | None = None, max_bytes: int | None = None, full: Full = "emit"
 ) -> Suppression:
-    """At most one change of a key in so many seconds of stream time. When more than `max_records` or `max_bytes` wait
-    the oldest is given early, or with full="stop" the program fails."""
+    """Emit at most one change of a key in this many seconds of stream time. If more than `max_records` or `max_bytes`
+    are buffered, the oldest change is emitted early, or the program fails with full="stop"."""
     if full not in ("emit", "stop"):
-        raise TopologyError(
-            f"what is too much is given early (`emit`) or ends the program (`stop`), not {full!r}"
-        )
+        raise TopologyError(f"full must be `emit` or `stop`, not {full!r}")
     limit_ms = milliseconds(limit, "the time limit")
     return Suppression(
         False, limit_ms, _bound(max_records, "max_records"), _bound(max_bytes, "max_bytes"), full
@@ -46,12 +44,12 @@ def until_time_limit(
 
 def _bound(most: int | None, what: str) -> int | None:
     if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
-        raise TopologyError(f"{what} is how many may wait, not {most!r}")
+        raise TopologyError(f"{what} must be a positive number, not {most!r}")
     return most
 
 
 def grace_ms(node: Node, what: str) -> int:
-    """How long after its end a window of this table may change: what its aggregate says."""
+    """The grace period of the windows of this table."""
     while not isinstance(node, Aggregate):
         if len(node.parents) != 1:
             raise TopologyError(f"{what}: only a table of windows has windows that close")
@@ -63,5 +61,5 @@ def grace_ms(node: Node, what: str) -> int:
     if isinstance(node.windows, UnlimitedWindows):
         raise TopologyError(f"{what}: the window of {node.name} has no end and never closes")
     own_ms = node.windows.grace_ms
-    # Until the gap is over a session may still grow.
+    # A session may grow until the gap has passed.
     return own_ms + node.windows.gap_ms if isinstance(node.windows, SessionWindows) else own_ms

@@ -1,4 +1,4 @@
-"""Tables: the last value of each key, and how it changes. Global tables: such a table, whole, at every worker."""
+"""Tables: the last value of each key and its changes. A global table is a full copy of a table on every worker."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ A = TypeVar("A")
 
 
 class Table(TableJoins[K, V]):
-    """Keys of K, each with its last value of V."""
+    """Keys of type K, each with its last value of type V."""
 
     def __init__(self, graph: Graph, node: Node) -> None:
         super().__init__(graph, node)
@@ -51,7 +51,7 @@ class Table(TableJoins[K, V]):
     @overload
     def filter(self, predicate: Callable[[K, V], object], *, name: str | None = None) -> Table[K, V]: ...
     def filter(self, predicate: Callable[..., object], *, name: str | None = None) -> Table[K, V]:
-        """The keys whose value satisfies `predicate`; a name makes it a table that can be asked."""
+        """Keep the keys whose value satisfies `predicate`. With a name the result can be queried."""
         return self._filter(predicate, "table-filter", name, negated=False)
 
     @overload
@@ -59,7 +59,7 @@ class Table(TableJoins[K, V]):
     @overload
     def filter_not(self, predicate: Callable[[K, V], object], *, name: str | None = None) -> Table[K, V]: ...
     def filter_not(self, predicate: Callable[..., object], *, name: str | None = None) -> Table[K, V]:
-        """The keys whose value does not satisfy `predicate`."""
+        """Drop the keys whose value satisfies `predicate`."""
         return self._filter(predicate, "table-filter-not", name, negated=True)
 
     @overload
@@ -73,7 +73,7 @@ class Table(TableJoins[K, V]):
     def map_values(
         self, function: Callable[..., Any], *, value: Any = None, name: str | None = None
     ) -> Table[K, Any]:
-        """Another value for each; a name makes it a table that can be asked."""
+        """Replace each value. With a name the result can be queried."""
         made = self._graph.name("table-map-values", name)
         values = known(value) or inferred(result_type(function))
         node = TableMap(
@@ -96,11 +96,11 @@ class Table(TableJoins[K, V]):
         value: Spec[V2] | None = None,
         name: str | None = None,
     ) -> Table[K, V2]:
-        """Another value for each, by a transformer that may keep state: a class, or a function that makes one. It is
-        also asked about keys that are deleted, with None as value. A name makes it a table that can be asked."""
+        """Replace each value with a transformer that may keep state: a class, or a function that creates one. It is
+        also called for deleted keys, with None as the value. With a name the result can be queried."""
         if not callable(transformer):
             raise TopologyError(
-                f"transform_values takes a class of Transformer, or a function that makes one, not {transformer!r}"
+                f"transform_values takes a Transformer class, or a function that creates one, not {transformer!r}"
             )
         self._graph.add_stores(stores)
         node = TableTransform(
@@ -129,7 +129,8 @@ class Table(TableJoins[K, V]):
     def to_stream(
         self, selector: Callable[..., Any] | None = None, *, key: Any = None, name: str | None = None
     ) -> Stream[Any, V]:
-        """Every change as a record: the new value, or None where a key was deleted; `selector` gives another key."""
+        """Turn each change into a record with the new value, or None for a deleted key. `selector` returns another
+        key."""
         from penstock.streams.dsl.stream import Stream
 
         keys = self._node.key
@@ -153,7 +154,7 @@ class Table(TableJoins[K, V]):
         partition: Callable[[V, int], int] | Callable[[K, V, int], int] | None = None,
         name: str | None = None,
     ) -> None:
-        """Every change into a topic, as `to_stream().to(...)`."""
+        """Write each change to a topic; the same as `to_stream().to(...)`."""
         self.to_stream().to(topic, key=key, value=value, partition=partition, name=name)
 
     @overload
@@ -175,7 +176,7 @@ class Table(TableJoins[K, V]):
     def group_by(
         self, selector: Callable[..., Any], *, key: Any = None, value: Any = None
     ) -> GroupedTable[Any, Any]:
-        """Rows together for which `selector` gives the same key, with the value that it gives: `(key, value)`."""
+        """Group the rows by the key that `selector` returns. It returns `(key, value)`."""
         key_kind, value_kind = pair_types(result_type(selector))
         return GroupedTable(
             self._graph,
@@ -186,13 +187,13 @@ class Table(TableJoins[K, V]):
         )
 
     def suppress(self, suppression: Suppression, *, name: str | None = None) -> Table[K, V]:
-        """The same table with fewer changes: `until_window_closes()` or `until_time_limit(seconds)`."""
+        """Emit fewer changes: `until_window_closes()` or `until_time_limit(seconds)`."""
         if not isinstance(suppression, Suppression):
             raise TopologyError(
                 f"suppress takes until_window_closes() or until_time_limit(seconds), not {suppression!r}"
             )
         if history_of(self._node) is not None:
-            raise TopologyError("a versioned table cannot be suppressed: its history would have holes")
+            raise TopologyError("a versioned table cannot be suppressed: its history would have gaps")
         made = self._graph.name("suppress", name)
         limit_ms = suppression.limit_ms
         if suppression.until_window_closes:
@@ -212,28 +213,28 @@ class Table(TableJoins[K, V]):
 
     @property
     def store(self) -> str | None:
-        """The name under which its state is kept; None if it is not kept."""
+        """The name of its state store; None if its state is not kept."""
         return getattr(self._node, "store", None)
 
     def get(self, key: K) -> V | None:
-        """What the running app has for a key now."""
+        """The current value of a key in the running app."""
         return self._state().get(key)
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """All that the running app has now."""
+        """All current rows of the running app."""
         return self._state().items()
 
     def range(self, first: K | None = None, last: K | None = None) -> Iterator[tuple[K, V]]:
-        """Those from the key `first` to the key `last`, both in it, in the order of their bytes."""
+        """The rows from the key `first` to the key `last`, both included, in the order of their serialized keys."""
         return self._state().range(first, last)
 
     def to_dataframe(self, spark: Any = None) -> Any:
-        """What the running app has now, as a DataFrame of Spark: of this session, or of the one there is."""
+        """The current rows as a Spark DataFrame, of the given session or of the active one."""
         return self._state().to_dataframe(spark)
 
     def _state(self) -> State[K, V]:
         if self.store is None:
-            raise TopologyError(f"{self.name} is not kept: give it a name=... to ask for its state")
+            raise TopologyError(f"{self.name} has no state store: give it a name=... to query it")
         return self._graph.owner.state(self.store)
 
     def _filter(
@@ -252,7 +253,7 @@ class Table(TableJoins[K, V]):
 
 
 class GroupedTable(Generic[K, V]):
-    """Rows of a table under other keys, on their way to another table."""
+    """The rows of a table grouped by other keys, to be aggregated into another table."""
 
     def __init__(
         self,
@@ -269,7 +270,7 @@ class GroupedTable(Generic[K, V]):
         self._value = value
 
     def count(self, *, name: str | None = None) -> Table[K, int]:
-        """How many rows there are of each key."""
+        """Count the rows of each key."""
         return self._aggregate("count", serde_of(int), name, None, None, None)
 
     @overload
@@ -283,7 +284,7 @@ class GroupedTable(Generic[K, V]):
     def reduce(
         self, adder: Callable[..., V], subtractor: Callable[..., V], *, name: str | None = None
     ) -> Table[K, V]:
-        """Values folded by `adder(aggregate, value)`; one that changes is taken out by `subtractor` first."""
+        """Combine values with `adder(aggregate, value)`. `subtractor` removes the old value of a changed row first."""
         return self._aggregate("reduce", self._value, name, None, adder, subtractor)
 
     @overload
@@ -315,7 +316,7 @@ class GroupedTable(Generic[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> Table[K, Any]:
-        """As `reduce`, beginning with `initial()`."""
+        """Like `reduce`, starting with `initial()`."""
         from penstock.streams.dsl.grouped import aggregate_serde
 
         serde = aggregate_serde(value, adder, initial)
@@ -334,7 +335,7 @@ class GroupedTable(Generic[K, V]):
         for serde, part in ((self._key, "key"), (self._value, "value")):
             if serde is None:
                 raise TopologyError(
-                    f"{made} writes to the log, and nobody has said of what type its group_by's {part}s are: "
+                    f"{made} stores its rows in a topic, and the type of the {part}s of its group_by is not known: "
                     f"annotate its function with `-> tuple[..., ...]`, or give {part}=... there"
                 )
         node = TableAggregate(
@@ -354,7 +355,7 @@ class GroupedTable(Generic[K, V]):
 
 
 class GlobalTable(Generic[K, V]):
-    """A table that a stream asks by any key: `orders.join(countries, ..., on=...)`."""
+    """A table that streams look up by any key: `orders.join(countries, ..., on=...)`."""
 
     def __init__(self, graph: Graph, node: GlobalNode) -> None:
         self._graph = graph

@@ -1,4 +1,4 @@
-"""Joins of a table with another: by key, or by a key that stands in the value."""
+"""Joins of two tables: by key, or by a foreign key in the value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ F = TypeVar("F")
 
 
 class TableJoins(Generic[K, V]):
-    """What a table can do together with another one."""
+    """The joins of a table with another table."""
 
     def __init__(self, graph: Graph, node: Node) -> None:
         self._graph = graph
@@ -80,8 +80,8 @@ class TableJoins(Generic[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> Table[K, Any]:
-        """The keys that both tables have. With `on`, which gives a key of the other table for each row of this one (a
-        foreign key), the rows of this table whose key the other one has."""
+        """Join the keys that both tables have. `on` returns a key of the other table for each row of this one (a
+        foreign key); the result then has the rows of this table whose foreign key the other table has."""
         return self._join("inner", other, joiner, on, value, name)
 
     @overload
@@ -131,7 +131,7 @@ class TableJoins(Generic[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> Table[K, Any]:
-        """All keys of this table, with None for what the other one has not."""
+        """Like `join`, with all keys of this table and None for rows the other table lacks."""
         return self._join("left", other, joiner, on, value, name)
 
     @overload
@@ -160,7 +160,7 @@ class TableJoins(Generic[K, V]):
         value: Any = None,
         name: str | None = None,
     ) -> Table[K, Any]:
-        """The keys of either table, with None for what one of them has not."""
+        """Like `join`, with all keys of both tables and None for rows one of them lacks."""
         return self._join("outer", other, joiner, None, value, name)
 
     def _join(
@@ -175,7 +175,7 @@ class TableJoins(Generic[K, V]):
         from penstock.streams.dsl.table import Table
 
         if not isinstance(other, Table):
-            raise TopologyError(f"a table joins a table, and {other!r} is none")
+            raise TopologyError(f"a table joins a table, not {other!r}")
         operator = "foreign-key-join" if on is not None else "table-join"
         made = self._graph.name(operator if kind == "inner" else f"{kind}-{operator}", name)
         keys = need_key(self._node, made)

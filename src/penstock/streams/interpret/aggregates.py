@@ -1,7 +1,7 @@
-"""Folds of streams into tables: whole, in windows of fixed size, sliding windows and sessions.
+"""Aggregates of streams into tables: over all time, in windows of fixed size, sliding windows and sessions.
 
-Stream time is the greatest timestamp that has come to this node. A window is closed when it ended longer ago than the
-grace; then no record changes it any more.
+Stream time is the greatest timestamp seen by this node. A window closes when its end is further back than the grace
+period; then no record changes it any more.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Changed = Iterator[Record[Any, Change[Any]]]
 
 
 class AggregateRecords(TableOperator[t.Aggregate]):
-    """Without windows; and what the windowed ones have in common."""
+    """Without windows; the base of the windowed ones."""
 
     def receive(self, record: Record[Any, Any], parent: int) -> Changed:
         if record.key is None or record.value is None:
@@ -35,7 +35,7 @@ class AggregateRecords(TableOperator[t.Aggregate]):
         yield from self.state.change(record.key, aggregate, timestamp_ms, record.headers)
 
     def _fold(self, record: Record[Any, Any], parent: int, aggregate: Any) -> Any:
-        """The next aggregate; None as aggregate is the beginning."""
+        """The next aggregate; None starts a new one."""
         if self.node.kind == "count":
             return (aggregate or 0) + 1
         if aggregate is None:
@@ -45,7 +45,7 @@ class AggregateRecords(TableOperator[t.Aggregate]):
         return self.node.folds[parent](record.key, aggregate, record.value)
 
     def _merge(self, key: Any, first: Any, second: Any) -> Any:
-        """The aggregate of two sessions that are one; None as the first is the beginning."""
+        """The aggregate of two merged sessions; None for the first starts a new one."""
         if self.node.kind == "count":
             return (first or 0) + second
         if self.node.kind == "reduce":
@@ -56,7 +56,7 @@ class AggregateRecords(TableOperator[t.Aggregate]):
 
 
 class AggregateWindows(AggregateRecords):
-    """The part of windows that is the same for all kinds: stream time, and giving closed windows where asked for."""
+    """Common to all windows: stream time, and emitting closed windows if requested."""
 
     def __init__(self, node: t.Aggregate, tables: Tables) -> None:
         super().__init__(node, tables)
@@ -98,7 +98,7 @@ class AggregateWindows(AggregateRecords):
             self._waiting[place] = change.key
 
     def _closed(self, headers: Headers) -> Changed:
-        """Windows that have closed since, by where they begin (sessions: end), then by key; each is given once."""
+        """Windows that have closed since, ordered by start (sessions: by end), then by key; each is emitted once."""
         closed = [(place, window) for place, window in self._waiting.items() if self._is_closed(window)]
         by_end = isinstance(self.node.windows, SessionWindows)
         for place, window in sorted(
@@ -110,7 +110,7 @@ class AggregateWindows(AggregateRecords):
 
 
 class AggregateTimeWindows(AggregateWindows):
-    """Tumbling and hopping windows, and the one without an end."""
+    """Tumbling, hopping and unlimited windows."""
 
     def _update(self, record: Record[Any, Any], parent: int) -> Changed:
         windows = self.node.windows
@@ -131,11 +131,11 @@ class AggregateTimeWindows(AggregateWindows):
 
 
 class AggregateSlidingWindows(AggregateWindows):
-    """A window that ends with each record, and one that begins right after it where that holds any.
+    """A window that ends with each record, and one that starts right after it if later records fall into it.
 
-    Windows are made when a record shows that they are not empty, out of the aggregates of their neighbours: so each
-    window has seen exactly its records, in the order in which they came. No window begins before the epoch: records
-    of the first `difference_ms` share the window that begins with it.
+    A window is created when a record shows that it is not empty, from the aggregates of its neighbours, so each
+    window has seen exactly its records in order of arrival. No window starts before the epoch: records of the first
+    `difference_ms` share the window that starts there.
     """
 
     def __init__(self, node: t.Aggregate, tables: Tables) -> None:
@@ -156,7 +156,7 @@ class AggregateSlidingWindows(AggregateWindows):
             if own_start < start <= time_ms:
                 stored = self.state.with_timestamp(self._window(record.key, start))
                 yield from self._change(record, parent, start, stored)
-        # The window right after the record before this one is not empty any more.
+        # The window right after the previous record is no longer empty.
         is_near = previous_ms is not None and previous_ms + 1 + difference_ms >= time_ms
         if is_near and previous_ms is not None and previous_ms + 1 not in starts:
             yield from self._change(record, parent, previous_ms + 1, (None, -1))
@@ -168,7 +168,7 @@ class AggregateSlidingWindows(AggregateWindows):
         else:
             own = (None, -1)
         yield from self._change(record, parent, own_start, own)
-        # The window right after it, if later records are in it already.
+        # The window right after it, if it already contains later records.
         if time_ms + 1 not in starts and right is not None and right[1] > time_ms:
             known.add(time_ms + 1)
             window = self._window(record.key, time_ms + 1)
@@ -177,8 +177,8 @@ class AggregateSlidingWindows(AggregateWindows):
     def _neighbours(
         self, record: Record[Any, Any], starts: list[int], own_start: int
     ) -> tuple[Any, tuple[Any, int] | None, int | None]:
-        """What new windows are made of, as it is before this record: the aggregate of the last window that ends before
-        it, that of the last one that holds its time, and when the record before it was."""
+        """What new windows are made of, before this record: the aggregate of the last window that ends before it,
+        that of the last window that contains its time, and the time of the record before it."""
         left: Any = None
         right: tuple[Any, int] | None = None
         previous_ms: int | None = None
@@ -215,7 +215,7 @@ class AggregateSlidingWindows(AggregateWindows):
 
 
 class AggregateSessions(AggregateWindows):
-    """A record joins all sessions of its key that lie within the gap; they become one."""
+    """A record joins all sessions of its key within the gap; they are merged."""
 
     def __init__(self, node: t.Aggregate, tables: Tables) -> None:
         super().__init__(node, tables)
@@ -242,7 +242,7 @@ class AggregateSessions(AggregateWindows):
         aggregate: Any = None
         for session in met:
             aggregate = self._merge(record.key, aggregate, self.state.get(session))
-        aggregate = self._fold(record, parent, aggregate)  # first: sessions stay what they are if it fails
+        aggregate = self._fold(record, parent, aggregate)  # first: sessions stay as they are if it fails
         for session in met:
             sessions.remove(session)
             if session != merged:

@@ -1,7 +1,7 @@
-"""Drives records through the operators of a topology, one record to its end before the next.
+"""Sends records through the operators of a topology, each to its end before the next.
 
-Records that leave for a topic which the same topology reads, by `through` or `repartition`, wait until the record at
-hand has been seen through, as they would in a log. There is one partition of everything.
+Records written to a topic that the same topology reads (`through`, `repartition`) wait until the current record is
+done, as they would in a log. Every topic has one partition.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.streams.serdes import natural_bytes
 from penstock.streams.stores import Store
 from penstock.streams.topic_names import checked_topic
 
-READ_AGAIN_MAX = 100_000  # of one record: far more than a test means, and reached in some seconds
+READ_AGAIN_MAX = 100_000  # caused by one record: far more than a test intends, and reached in seconds
 
 _OPERATORS: dict[type[t.Node], Callable[[Any, Tables], Operator[Any]]] = {
     t.Filter: stateless.FilterRecords,
@@ -52,14 +52,14 @@ _OPERATORS: dict[type[t.Node], Callable[[Any, Tables], Operator[Any]]] = {
 
 
 def operator_for(node: t.Node, tables: Tables) -> Operator[Any] | None:
-    """What works for a node that is no processor; None for sources, sinks and global tables."""
+    """The operator of a node that is not a processor; None for sources, sinks and global tables."""
     made = _OPERATORS.get(type(node))
     return None if made is None else made(node, tables)
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A record that was written: its bytes, and the sink that wrote it."""
+    """A written record: its bytes, and its sink."""
 
     key: bytes | None
     value: bytes | None
@@ -67,11 +67,11 @@ class Output:
     headers: Headers
     sink: t.Sink
     record: Record[Any, Any]
-    """As the program had it."""
+    """The key and value as Python objects."""
 
 
 class Interpreter:
-    """A topology that runs, on records that it is given."""
+    """A running topology, driven by the records it is given."""
 
     def __init__(self, topology: t.Topology, *, application_id: str = "app", wall_time_ms: int = 0) -> None:
         self.topology = topology
@@ -80,7 +80,7 @@ class Interpreter:
         self.topic: str | None = None
         self.offset: int | None = None
         self.outputs: dict[str, list[Output]] = {}
-        """What was written, by topic."""
+        """Written records, by topic."""
         self._offsets: dict[str, int] = {}
         self._globals = {node: State(node.key, node.value) for node in topology.global_tables}
         self._stores: dict[str, Any] = {}
@@ -88,7 +88,7 @@ class Interpreter:
         self._part_of = {node: number for number, nodes in enumerate(connected(topology)) for node in nodes}
         self._later: deque[Callable[[], None]] = deque()
         self._read_again: Counter[str] = Counter()
-        """How many records of topics that are read were written since something came from outside."""
+        """How many records of topics that are read were written since the last external record."""
         self._children = {
             node: [
                 (child, index)
@@ -101,10 +101,10 @@ class Interpreter:
         self._operators: dict[t.Node, Operator[Any]] = {}
         for node in topology.nodes:
             if isinstance(node, t.TableTransform):
-                with _told(node):
+                with _named_in_errors(node):
                     self._operators[node] = TransformTable(node, self)
             elif isinstance(node, t.Process):
-                with _told(node):
+                with _named_in_errors(node):
                     self._operators[node] = ProcessRecords(node, self)
             elif (operator := operator_for(node, self)) is not None:
                 self._operators[node] = operator
@@ -117,14 +117,16 @@ class Interpreter:
         timestamp_ms: int,
         headers: Headers = (),
     ) -> None:
-        """A record of a topic, and all that comes of it."""
+        """Process a record of a topic, and everything it causes."""
         if not self.reads(topic):
-            raise TopologyError(f"this topology does not read {topic}; it reads {', '.join(self.topics)}")
+            raise TopologyError(
+                f"{topic} is not an input topic of this topology; its input topics: {', '.join(self.topics)}"
+            )
         self._read(topic, key, value, timestamp_ms, headers)
         self._see_through()
 
     def advance(self, milliseconds: int) -> None:
-        """Let the wall clock go on, and timers fire."""
+        """Advance the wall clock and fire timers."""
         self.wall_time_ms += milliseconds
         self._fire("wall", self.wall_time_ms, self._operators)
         self._see_through()
@@ -132,12 +134,12 @@ class Interpreter:
     def close(self) -> None:
         for node, operator in self._operators.items():
             if isinstance(operator, ProcessRecords):
-                with _told(node):
+                with _named_in_errors(node):
                     operator.close()
 
     @property
     def topics(self) -> list[str]:
-        """What is read, as far as it is known by name."""
+        """The input topics known by name."""
         streams = [topic for source in self.topology.sources for topic in source.topics]
         return list(dict.fromkeys([*streams, *(table.topic for table in self.topology.global_tables)]))
 
@@ -153,18 +155,16 @@ class Interpreter:
             known = ", ".join(
                 name for name in self.topology.stores if self.topology.store_of_processor(name) is None
             )
-            raise TopologyError(f"there is no table called {name}; there are: {known or 'none'}")
+            raise TopologyError(f"no table is called {name}; tables: {known or 'none'}")
         return self._state_of(owner)
 
     def store(self, name: str) -> Any:
-        """A processor's store, as the processor has it."""
+        """A processor's store, as the processor sees it."""
         if name not in self._stores:
-            raise TopologyError(
-                f"there is no store called {name}; there are: {', '.join(self._stores) or 'none'}"
-            )
+            raise TopologyError(f"no store is called {name}; stores: {', '.join(self._stores) or 'none'}")
         return self._stores[name]
 
-    # What operators ask for.
+    # Called by operators.
 
     def state_of(self, node: t.Node, key: Any) -> State:
         return self._state_of(node)
@@ -183,7 +183,7 @@ class Interpreter:
         return self._stores.setdefault(store.name, store_for(store))
 
     def send_on(self, node: t.Node, record: Record[Any, Any]) -> None:
-        """A record that `node` gives, to all its children."""
+        """Forward a record of `node` to all its children."""
         for child, index in self._children[node]:
             if isinstance(child, t.Sink):
                 self._write(child, record)
@@ -219,13 +219,13 @@ class Interpreter:
         assert source.key is not None
         assert source.value is not None
         keys, values = source.key.for_topic(topic, is_key=True), source.value.for_topic(topic, is_key=False)
-        with _told(source):
+        with _named_in_errors(source):
             record = Record(keys.decode(key), values.decode(value), timestamp_ms, headers)
             if source.timestamp is not None:
                 record = record.with_timestamp(source.timestamp(record.key, record.value))
             elif timestamp_ms < 0:
                 raise without_time(timestamp_ms)
-        if record.timestamp_ms < 0:  # what the user's function gives for a record that is to be left out
+        if record.timestamp_ms < 0:  # what the user's function returns for a record to be dropped
             return
         part = self._part_of[source]
         self._stream_times[part] = max(self._stream_times.get(part, -1), record.timestamp_ms)
@@ -237,10 +237,10 @@ class Interpreter:
         )
 
     def _receive(self, node: t.Node, record: Record[Any, Any], index: int) -> None:
-        with _told(node):
+        with _named_in_errors(node):
             given = iter(self._operators[node].receive(record, index))
         while True:
-            with _told(node):
+            with _named_in_errors(node):
                 made = next(given, None)
             if made is None:
                 return
@@ -256,7 +256,7 @@ class Interpreter:
         self._later.append(send)
 
     def _write(self, sink: t.Sink, record: Record[Any, Any]) -> None:
-        with _told(sink):
+        with _named_in_errors(sink):
             topic = sink.topic
             if not isinstance(topic, str):
                 topic = checked_topic(topic(record.key, record.value))
@@ -277,15 +277,15 @@ class Interpreter:
             self._later.append(lambda: self._read(topic, key, value, record.timestamp_ms, record.headers))
 
     def _see_through(self) -> None:
-        """All that waits, and what comes of it."""
+        """Process all waiting records, and what they cause."""
         while self._later:
             if self._read_again.total() > READ_AGAIN_MAX:
                 self._later.clear()
                 topics = ", ".join(sorted(self._read_again))
                 self._read_again.clear()
                 raise IllegalState(
-                    f"this topology feeds itself, as it seems without end: of one record came more than "
-                    f"{READ_AGAIN_MAX:,} in topics that it both writes and reads: {topics}"
+                    f"this topology reads its own output and does not finish: one record caused more than "
+                    f"{READ_AGAIN_MAX:,} records in topics that it both writes and reads: {topics}"
                 )
             self._later.popleft()()
         self._read_again.clear()
@@ -294,12 +294,12 @@ class Interpreter:
         for node in nodes:
             operator = self._operators[node]
             if isinstance(operator, ProcessRecords):
-                with self._at(None, None), _told(node):
+                with self._at(None, None), _named_in_errors(node):
                     operator.fire(clock, now_ms)
 
     @contextmanager
     def _at(self, topic: str | None, offset: int | None) -> Iterator[None]:
-        """Where the record at hand was read; an exception is told."""
+        """Adds the position of the current record to exceptions."""
         before = self.topic, self.offset
         self.topic, self.offset = topic, offset
         try:
@@ -313,10 +313,10 @@ class Interpreter:
 
 
 def without_time(timestamp_ms: int) -> ValueError:
-    """What is said of a record whose own timestamp is none, as Kafka Streams does it unless told otherwise."""
+    """The error for a record without a valid timestamp; Kafka Streams does the same by default."""
     return ValueError(
-        f"the record has a timestamp of {timestamp_ms} ms, which is none: "
-        "give its source timestamp=..., a function that says when it happened"
+        f"the record's timestamp {timestamp_ms} ms is invalid: "
+        "pass timestamp=... to its source, a function that returns the event time"
     )
 
 
@@ -327,8 +327,8 @@ def source_reads(source: t.Source, topic: str) -> bool:
 
 
 @contextmanager
-def _told(node: t.Node) -> Iterator[None]:
-    """An exception of a user's function says in which node it was raised, once."""
+def _named_in_errors(node: t.Node) -> Iterator[None]:
+    """Adds the node to an exception of a user's function, once."""
     try:
         yield
     except Exception as error:

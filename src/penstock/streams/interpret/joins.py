@@ -18,7 +18,7 @@ LEFT, RIGHT = 0, 1
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A record of one side that others may still meet."""
+    """A buffered record of one side, which others may still match."""
 
     key: Any
     value: Any
@@ -27,7 +27,7 @@ class _Waiting:
 
 
 class JoinStreams(Operator[t.StreamJoin]):
-    """Each side's records wait for the other side's, as long as a record that is not late can meet them."""
+    """The records of each side are buffered while a record of the other side that is not late can match them."""
 
     def __init__(self, node: t.StreamJoin, tables: Tables) -> None:
         super().__init__(node, tables)
@@ -63,7 +63,7 @@ class JoinStreams(Operator[t.StreamJoin]):
         kept = _Waiting(
             record.key, self._write(parent, record.value), record.timestamp_ms, met or not gives_alone
         )
-        # Those of one key in order of time, the earlier come first among equals.
+        # Records of one key in order of time, equal ones in order of arrival.
         line = self._waiting[parent].setdefault(place, [])
         line.append(kept)
         line.sort(key=lambda waiting: waiting.timestamp_ms)
@@ -73,7 +73,7 @@ class JoinStreams(Operator[t.StreamJoin]):
         yield from self._unmet(())
 
     def waits_until_ms(self) -> int | None:
-        """Those that have met others wait too: to make room."""
+        """Records that have matched are buffered too; these are the ones to expire."""
         within = self.node.within
         keeps_ms = within.before_ms + within.after_ms
         ends = (
@@ -85,7 +85,7 @@ class JoinStreams(Operator[t.StreamJoin]):
         return min(ends, default=None)
 
     def _unmet(self, headers: Headers) -> Iterator[Record[Any, Any]]:
-        """Records that no other can meet any more, and which have met none; and room for those that come."""
+        """Expire records that no other can match any more, and return those without a match."""
         alone = [
             (waiting.timestamp_ms, side, place, waiting)
             for side, places in enumerate(self._waiting)
@@ -95,7 +95,7 @@ class JoinStreams(Operator[t.StreamJoin]):
         ]
         alone.sort(key=lambda found: found[:3])
         for timestamp_ms, side, _, waiting in alone:
-            waiting.met = True  # one by one: if the joiner fails, those after it are still to be given
+            waiting.met = True  # one by one: if the joiner fails, the later ones are still to be emitted
             value = self._joined(waiting.key, side, self._read(side, waiting.value), None)
             yield Record(waiting.key, value, timestamp_ms, headers)
         within = self.node.within
@@ -147,7 +147,7 @@ class JoinTable(Operator[t.StreamTableJoin]):
 
 
 class JoinTableLater(JoinTable):
-    """Records wait for the grace, in which the table may still hear of what was before."""
+    """Records wait for the grace period, in which the table may still get older values."""
 
     def __init__(self, node: t.StreamTableJoin, tables: Tables) -> None:
         super().__init__(node, tables)
@@ -155,7 +155,7 @@ class JoinTableLater(JoinTable):
         self._places = State(left.key, None)
         self._serdes = (left.value,)
         self._waiting: list[tuple[int, bytes, Any, Any, Headers]] = []
-        """Timestamp, the key's bytes, key, value, headers; in the order in which they came."""
+        """Timestamp, serialized key, key, value, headers; in order of arrival."""
         self.stream_time_ms = -1
 
     def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
@@ -191,7 +191,7 @@ class JoinTableLater(JoinTable):
         later = [waiting for waiting in self._waiting if waiting[0] > until_ms]
         (serde,) = self._serdes
         for at, (timestamp_ms, _, key, written, headers) in enumerate(due, 1):
-            self._waiting = due[at:] + later  # if the joiner fails, those after it are still to be given
+            self._waiting = due[at:] + later  # if the joiner fails, the later ones are still to be emitted
             value = written if serde is None else serde.decode(written)
             yield from self._join(Record(key, value, timestamp_ms, headers))
 
@@ -226,7 +226,7 @@ class JoinTables(TableOperator[t.TableJoin]):
 
 
 class JoinByForeignKey(TableOperator[t.ForeignKeyJoin]):
-    """Keeps which rows of the left table refer to each key of the right one."""
+    """Keeps which rows of the left table refer to each key of the right table."""
 
     def __init__(self, node: t.ForeignKeyJoin, tables: Tables) -> None:
         super().__init__(node, tables)
@@ -254,7 +254,7 @@ class JoinByForeignKey(TableOperator[t.ForeignKeyJoin]):
         yield from self._join(record.key, foreign, self._later(record, before if is_gone else foreign))
 
     def _join(self, key: Any, foreign: Any, record: Record[Any, Any]) -> Changed:
-        """The row of one left key, as both tables are now, by the time of `record`."""
+        """The row of one left key from the current state of both tables, with the time of `record`."""
         left_table, right_table = self.node.parents
         left = self.tables.state_of(left_table, key).get(key)
         right = None if foreign is None else self.tables.state_of(right_table, foreign).get(foreign)
@@ -270,7 +270,7 @@ class JoinByForeignKey(TableOperator[t.ForeignKeyJoin]):
 
 
 def _is_there(kind: t.JoinKind, left: Any, right: Any) -> bool:
-    """Whether a join has a row, by which sides there are."""
+    """Whether a join has a row, by the sides that exist."""
     match kind:
         case "inner":
             return left is not None and right is not None

@@ -1,7 +1,7 @@
-"""What every operator of the interpreter is: a thing that receives a record and gives any number of them.
+"""The interface of the interpreter's operators: each receives a record and emits any number of records.
 
-The engine asks for one record after the other and sends each on before it asks for the next, so an operator's state
-is that of the moment in which it gives a record.
+The engine forwards each emitted record before it asks for the next, so an operator's state is that of the moment in
+which it emits a record.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ N = TypeVar("N", bound=Node)
 
 
 class Tables(Protocol):
-    """Where the state of tables is found: the state of a node that gives a table. And where the record is from."""
+    """Access to the state of tables, by the node that emits the table, and to the position of the current record."""
 
     def state_of(self, node: Node, key: Any) -> State:
-        """In which the row of `key` is as all records before have made it. Of other rows that is not said: where
-        updates are held back, it takes some work to bring a row up to date."""
+        """The table, with the row of `key` up to date. Other rows may not be: where updates are buffered, bringing a
+        row up to date takes work."""
 
     @property
     def topic(self) -> str | None:
-        """Where the record at hand was read; None where there is none at hand."""
+        """The position of the current record; None if there is none."""
 
 
 class Operator(Generic[N]):
-    """One node at work."""
+    """The operator of one node."""
 
     def __init__(self, node: N, tables: Tables) -> None:
         self.node = node
         self.tables = tables
 
     def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
-        """What comes of a record from the parent with this index."""
-        raise TypeError(f"{self.node!r} receives nothing")
+        """The output for a record from the parent with this index."""
+        raise TypeError(f"{self.node!r} has no input")
 
     def advance(self, stream_time_ms: int) -> Iterator[Record[Any, Any]]:
-        """What comes of time alone: records of other keys have shown that it is this late. Here one operator sees all
-        keys and hears of it by `receive`; where keys are spread over many, it has to be told."""
+        """The output when stream time advances because of records of other keys. Here one operator sees all keys and
+        learns of it by `receive`; where keys are spread over many operators, it has to be called."""
         return iter(())
 
     def waits_until_ms(self) -> int | None:
-        """The stream time beyond which `advance` may give something; None where nothing waits."""
+        """The stream time after which `advance` may emit something; None if nothing is buffered."""
         return None
 
 
 class TableOperator(Operator[N]):
-    """An operator that gives a table, and holds it."""
+    """An operator that emits a table and holds its state."""
 
     def __init__(self, node: N, tables: Tables) -> None:
         super().__init__(node, tables)

@@ -44,12 +44,13 @@ class KeyValues:
 
 
 class _Expiring:
-    """What window and session stores have in common: rows expire by the store's retention and observed stream time.
+    """Common to window and session stores: rows expire by the store's retention and observed stream time.
 
-    Observed stream time is the greatest time that was put into this store, as in Kafka Streams. An expired row is
-    hidden from reads at once. It is deleted when observed stream time has advanced by half of the retention since rows
-    were last deleted, as Kafka Streams drops whole segments: so a store holds rows of one and a half retention periods
-    at most, and a put does not look at all rows. The changelog is not told; the retention of its topic does the same.
+    Observed stream time is the greatest time put into this store, as in Kafka Streams. An expired row is hidden from
+    reads at once. It is deleted when observed stream time has advanced by half of the retention since rows were last
+    deleted, as Kafka Streams drops whole segments: a store holds rows of at most one and a half retention periods,
+    and a put does not look at all rows. Nothing is written to the changelog; the retention of its topic does the
+    same.
     """
 
     _state: State
@@ -156,7 +157,7 @@ def store_for(store: Store[Any, Any]) -> KeyValues | WindowValues | SessionValue
 
 @dataclass(slots=True, eq=False)
 class _Timer:
-    """Fires once when its time has come, however far beyond; then waits for the next multiple of its interval."""
+    """Fires once when it is due, however late; then waits for the next multiple of its interval."""
 
     clock: Clock
     every_ms: int
@@ -173,8 +174,8 @@ class _Timer:
         self.callback(now_ms)
 
 
-class Surroundings(Tables, Protocol):
-    """What a processor can ask of who runs it."""
+class ProcessorEngine(Tables, Protocol):
+    """What a processor needs from its engine."""
 
     application_id: str
     wall_time_ms: int
@@ -193,15 +194,15 @@ class Surroundings(Tables, Protocol):
 
 
 class ProcessRecords(Operator[P]):
-    """A processor at work. What it forwards goes on at once."""
+    """Runs a processor. Records that it forwards are processed at once."""
 
-    def __init__(self, node: P, surroundings: Surroundings) -> None:
-        super().__init__(node, surroundings)
-        self._around = surroundings
+    def __init__(self, node: P, engine: ProcessorEngine) -> None:
+        super().__init__(node, engine)
+        self._engine = engine
         self._record: Record[Any, Any] | None = None
-        self._stores = {store.name: surroundings.store_named(store) for store in node.stores}
+        self._stores = {store.name: engine.store_named(store) for store in node.stores}
         self.timers: list[_Timer] = []
-        self.application_id = surroundings.application_id
+        self.application_id = engine.application_id
         self._processor: Any = node.processor()
         self._processor.context = self
         self._processor.init(self)
@@ -223,18 +224,20 @@ class ProcessRecords(Operator[P]):
     def close(self) -> None:
         self._processor.close()
 
-    # What follows is the processor's `Context`.
+    # The processor's `Context`.
 
     def forward(self, record: Record[Any, Any]) -> None:
         record_made(record, self.node, "a processor forwards")
         if self.node.keeps_key and self._record is not None and record.key != self._record.key:
-            raise TopologyError(f"{self.node.name} must leave keys as they are: use process to change them")
-        self._around.send_on(self.node, record)
+            raise TopologyError(f"{self.node.name} must not change keys: use process to change them")
+        self._engine.send_on(self.node, record)
 
     def store(self, name: str) -> Any:
         if name not in self._stores:
-            there = ", ".join(self._stores) or "none"
-            raise TopologyError(f"{self.node.name} was declared with other stores than {name}: {there}")
+            declared = ", ".join(self._stores) or "none"
+            raise TopologyError(
+                f"{self.node.name} was declared without the store {name}; its stores: {declared}"
+            )
         return self._stores[name]
 
     def schedule(
@@ -242,36 +245,36 @@ class ProcessRecords(Operator[P]):
     ) -> _Timer:
         every_ms = milliseconds(every, "the interval of a timer", at_least=1)
         if clock not in ("stream", "wall"):
-            raise TopologyError(f"a timer goes by `stream` or `wall` time, not by {clock!r}")
-        # Stream time begins with the first record, which fires at once; the wall clock has been running.
-        next_ms = 0 if clock == "stream" else self._around.wall_time_ms + every_ms
+            raise TopologyError(f"clock must be `stream` or `wall`, not {clock!r}")
+        # Stream time starts with the first record, which fires at once; the wall clock has been running.
+        next_ms = 0 if clock == "stream" else self._engine.wall_time_ms + every_ms
         timer = _Timer(clock, every_ms, next_ms, callback)
         self.timers.append(timer)
         return timer
 
     @property
     def stream_time_ms(self) -> int:
-        return self._around.stream_time_of(self.node)
+        return self._engine.stream_time_of(self.node)
 
     @property
     def wall_time_ms(self) -> int:
-        return self._around.wall_time_ms
+        return self._engine.wall_time_ms
 
     @property
     def topic(self) -> str | None:
-        return self._around.topic
+        return self._engine.topic
 
     @property
     def partition(self) -> int | None:
-        return None if self._around.topic is None else 0
+        return None if self._engine.topic is None else 0
 
     @property
     def offset(self) -> int | None:
-        return self._around.offset
+        return self._engine.offset
 
 
 class TransformTable(ProcessRecords[t.TableTransform], TableOperator[t.TableTransform]):
-    """A transformer at work: one value for each change of the table, None deletes."""
+    """Runs a transformer: one value for each change of the table; None deletes."""
 
     def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Change[Any]]]:
         self._record = record
@@ -282,4 +285,4 @@ class TransformTable(ProcessRecords[t.TableTransform], TableOperator[t.TableTran
         yield from self.state.change(record.key, new, record.timestamp_ms, record.headers)
 
     def forward(self, record: Record[Any, Any]) -> None:
-        raise TopologyError(f"{self.node.name}: a transformer returns its value, and forwards nothing")
+        raise TopologyError(f"{self.node.name}: a transformer cannot forward records: return the value")

@@ -1,8 +1,8 @@
-"""The state of tables: by the bytes of keys, in bytes where a type is known.
+"""The state of tables: by serialized key, with serialized values where the type is known.
 
-Keys are equal when their bytes are, as everywhere in Kafka; and because values are read anew from bytes each time, a
-fold that changes an aggregate in place changes nothing that was there before. An aggregate that JSON would give back as
-something else is refused: what comes of it would depend on how often it was written on the way.
+Keys are equal if their bytes are equal, as everywhere in Kafka. Each read deserializes the value anew, so a fold that
+changes an aggregate in place does not change the stored one. An aggregate that JSON would not restore unchanged is
+rejected: the result would depend on how often it was stored on the way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.streams.serdes import Serde, natural_bytes
 
 
 class State:
-    """The last value of each key, with its timestamp. `is_folded` says that the next value is made of the last one."""
+    """The last value of each key, with its timestamp. `is_folded`: the next value is computed from the last one."""
 
     def __init__(self, key: Serde[Any] | None, value: Serde[Any] | None, *, is_folded: bool = False) -> None:
         self._key = key
@@ -26,7 +26,7 @@ class State:
         self._rows: dict[bytes, tuple[Any, Any, int]] = {}
 
     def place(self, key: Any) -> bytes:
-        """The bytes by which a key is known."""
+        """The serialized key."""
         data = natural_bytes(key) if self._key is None else self._key.encode(key)
         return b"" if data is None else data
 
@@ -34,12 +34,12 @@ class State:
         return self.with_timestamp(key)[0]
 
     def with_timestamp(self, key: Any) -> tuple[Any, int]:
-        """The value and its timestamp; (None, -1) of a key that is not there."""
+        """The value and its timestamp; (None, -1) if the key does not exist."""
         row = self._rows.get(self.place(key))
         return (None, -1) if row is None else (self._read(row[1]), row[2])
 
     def put(self, key: Any, value: Any, timestamp_ms: int) -> None:
-        """None deletes."""
+        """None deletes the key."""
         place = self.place(key)
         if value is None:
             self._rows.pop(place, None)
@@ -53,7 +53,7 @@ class State:
     def change(
         self, key: Any, new: Any, timestamp_ms: int, headers: Headers = ()
     ) -> Iterator[Record[Any, Change[Any]]]:
-        """Put a value, and say what has changed: nothing where there was nothing and is nothing."""
+        """Put a value, and return the change; None if there was nothing and is nothing."""
         place = self.place(key)
         row = self._rows.get(place)
         old = None if row is None else self._read(row[1])
@@ -63,25 +63,25 @@ class State:
             written = new if self._value is None else self._value.encode(new)
             read = self._read(written)
             if self._must_come_back and (found := difference(new, read)) is not None:
-                raise _comes_back_otherwise(key, *found)
+                raise _not_preserved_by_json(key, *found)
             self._rows[place] = (key, written, timestamp_ms)
-            new = read  # not itself, which its owner may go on changing
+            new = read  # a copy, because the owner may continue to change it
         if new is not None or old is not None:
             yield Record(key, Change(new, old), timestamp_ms, headers)
 
     def forget(self, is_expired: Callable[[Any], bool]) -> None:
-        """Drop the rows of expired keys. Unlike a deletion, this is not passed on as a change."""
+        """Delete the rows of expired keys. Unlike a deletion, this is not forwarded as a change."""
         self._rows = {place: row for place, row in self._rows.items() if not is_expired(row[0])}
 
     def kept(self) -> Any:
-        """All that it holds, to be put back into another one; None or nothing where it holds nothing."""
+        """All its content, to be restored into another one; None or empty if there is none."""
         return self._rows
 
     def put_back(self, kept: Any) -> None:
         self._rows = kept
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """In the order of the keys' bytes."""
+        """In the order of the serialized keys."""
         for place in sorted(self._rows):
             key, value, _ = self._rows[place]
             yield key, self._read(value)
@@ -94,16 +94,16 @@ class State:
 
 
 class VersionedState(State):
-    """Also the values that keys had before, for as long as `history_ms` behind the latest timestamp that was put.
+    """Also keeps older values of keys, for `history_ms` behind the latest timestamp that was put.
 
-    The last value of a key is that of its latest timestamp, whenever that came. It never expires.
+    The last value of a key is the one with the latest timestamp, whenever it arrived. It never expires.
     """
 
     def __init__(self, key: Serde[Any] | None, value: Serde[Any] | None, history_ms: int) -> None:
         super().__init__(key, value)
         self._history_ms = history_ms
         self._versions: dict[bytes, list[tuple[int, Any]]] = {}
-        """By the bytes of a key: since when it had which value, in order of time; None where it was deleted."""
+        """By serialized key: the values with their start times, in order of time; None for a deletion."""
         self._observed_ms = -1
         self._swept_at_ms = -1
 
@@ -124,8 +124,7 @@ class VersionedState(State):
     def change(
         self, key: Any, new: Any, timestamp_ms: int, headers: Headers = ()
     ) -> Iterator[Record[Any, Change[Any]]]:
-        """Every version is told, also one that changes nothing now: tables that are made of this one have a history
-        too."""
+        """Every version is forwarded, also one that changes nothing now, because derived tables have a history too."""
         if timestamp_ms < self._observed_ms - self._history_ms:
             return
         versions = self._versions.get(self.place(key), ())
@@ -135,7 +134,7 @@ class VersionedState(State):
         yield Record(key, Change(self.as_of(key, timestamp_ms), old, is_latest), timestamp_ms, headers)
 
     def as_of(self, key: Any, timestamp_ms: int) -> Any:
-        """The value that a key had at a time; None where it had none, or where that is longer ago than the history."""
+        """The value that a key had at a time; None if it had none, or if the time is before the history."""
         versions = self._versions.get(self.place(key), ())
         at = bisect_right(versions, timestamp_ms, key=_since) - 1
         is_latest = at == len(versions) - 1
@@ -151,14 +150,14 @@ class VersionedState(State):
         self._rows, self._versions, self._observed_ms = kept
 
     def _forget(self, place: bytes) -> None:
-        """Versions that nobody can ask for: those that ended before the history begins."""
+        """Versions that can no longer be queried: those that ended before the history starts."""
         versions = self._versions[place]
         begins = bisect_right(versions, self._observed_ms - self._history_ms, key=_since) - 1
         if begins > 0:
             del versions[:begins]
 
     def _forget_deleted(self) -> None:
-        """Keys that were deleted before the history begins: else a table would grow with every key that it ever had."""
+        """Keys that were deleted before the history starts; otherwise a table would grow with every key it ever had."""
         self._swept_at_ms = self._observed_ms
         begins_ms = self._observed_ms - self._history_ms
         self._versions = {
@@ -173,8 +172,8 @@ def _since(version: tuple[int, Any]) -> int:
 
 
 def difference(one: Any, other: Any) -> tuple[Any, Any] | None:
-    """The first parts that a function would see differ between the one and the other; None where there are none. What
-    has no equality of its own, or is not equal to itself, is compared by its parts."""
+    """The first differing parts that a function could see; None if there are none. Values without an equality of
+    their own, or not equal to themselves, are compared by their parts."""
     if one is other or one == other:
         return None
     pairs: Iterable[tuple[Any, Any]]
@@ -199,7 +198,7 @@ def _only_in(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _fields(value: Any) -> Iterable[str] | None:
-    """Of a dataclass, a msgspec struct or a pydantic model; None of anything else."""
+    """The fields of a dataclass, a msgspec struct or a pydantic model; None for anything else."""
     for name in ("__dataclass_fields__", "__struct_fields__", "__pydantic_fields__"):
         found: Iterable[str] | None = getattr(type(value), name, None)
         if found is not None:
@@ -207,10 +206,9 @@ def _fields(value: Any) -> Iterable[str] | None:
     return None
 
 
-def _comes_back_otherwise(key: Any, was: Any, read: Any) -> TopologyError:
+def _not_preserved_by_json(key: Any, was: Any, read: Any) -> TopologyError:
     return TopologyError(
-        f"the aggregate of key {quoted(key)} comes back from JSON with {quoted(read)} where {quoted(was)} was, "
-        "so the next record would be folded into something else: "
-        "use text as keys of a dict and lists instead of tuples, "
-        "or give value= a type that says what is in it (dict[int, int], list[tuple[str, int]], a dataclass) or a serde"
+        f"JSON does not preserve the aggregate of key {quoted(key)}: {quoted(was)} becomes {quoted(read)}. "
+        "Use strings as dict keys and lists instead of tuples, "
+        "or pass value= a precise type (dict[int, int], list[tuple[str, int]], a dataclass) or a serde"
     )

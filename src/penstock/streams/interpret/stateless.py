@@ -1,4 +1,4 @@
-"""Operators that look at one record at a time."""
+"""Stateless operators."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.streams import topology as t
 from penstock.streams.interpret.operators import Operator
 from penstock.streams.nouns import Record
 
-TIME_MAX_MS = 9_223_372_036_854_775  # in microseconds it still fits into 64 bits, which is how Spark has it
+TIME_MAX_MS = 9_223_372_036_854_775  # in microseconds it still fits into 64 bits, as in Spark
 
 
 class FilterRecords(Operator[t.Filter]):
@@ -50,14 +50,14 @@ class PeekAtRecords(Operator[t.Peek]):
 
 
 class PassRecords(Operator[t.Node]):
-    """Merge, repartition: the records do not change."""
+    """Merge and repartition: records do not change."""
 
     def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
         yield record
 
 
 class SplitRecords(Operator[t.Split]):
-    """Gives pairs of a branch's index and a record, which only branches understand."""
+    """Emits pairs of a branch's index and a record, for its branches."""
 
     def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
         taken = (
@@ -76,24 +76,24 @@ class TakeBranch(Operator[t.Branch]):
 
 
 def several(made: Any, node: t.Node) -> list[Any]:
-    """What a function of `flat_map` must give. Text can be iterated over too, but nobody means its letters."""
+    """Check the result of a `flat_map` function. Text is iterable too, but its characters are never intended."""
     if isinstance(made, str | bytes):
-        raise TypeError(f"{node.name}: the function must return a list, and not {quoted(made)}")
+        raise TypeError(f"{node.name}: the function must return a list, not {quoted(made)}")
     return list(made)
 
 
 def pair(made: Any, node: t.Node) -> tuple[Any, Any]:
-    """What a function must give that changes the key."""
+    """Check the result of a function that changes the key."""
     if not isinstance(made, tuple) or len(made) != 2:
         raise TypeError(
-            f"{node.name}: a function of key and value returns pairs (key, value), and not {quoted(made)}; "
+            f"{node.name}: a function of key and value must return pairs (key, value), not {quoted(made)}; "
             "to change values alone use map_values or flat_map_values"
         )
     return made
 
 
 def record_made(made: Any, node: t.Node, how: str = "the function must return") -> Record[Any, Any]:
-    """A record that a user has made, if it can be written to a topic."""
+    """Check that a record made by the user can be written to a topic."""
     if not isinstance(made, Record):
         raise TypeError(f"{node.name}: {how} a Record, not {quoted(made)}")
     time_ms: Any = made.timestamp_ms

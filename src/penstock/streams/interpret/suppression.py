@@ -1,4 +1,4 @@
-"""Suppress: changes of a table that wait for more of them."""
+"""Suppress: changes of a table that are buffered."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from penstock.streams import topology as t
 from penstock.streams.interpret.operators import TableOperator, Tables
 from penstock.streams.nouns import Change, Record
 
-_FIXED_BYTES = 8 + 8 + 8 + 4  # when it was put there, timestamp, offset, partition
+_FIXED_BYTES = 8 + 8 + 8 + 4  # when it was buffered, timestamp, offset, partition
 
 
 class SuppressChanges(TableOperator[t.Suppress]):
-    """One change of a key waits at a time, the last; it goes by the time of the first."""
+    """Buffers the last change of each key, until a time counted from the first."""
 
     def __init__(self, node: t.Suppress, tables: Tables) -> None:
         super().__init__(node, tables)
         self._waiting: dict[bytes, tuple[int, Record[Any, Change[Any]]]] = {}
         self._sizes: dict[bytes, int] = {}
-        """Of what waits, where there is a limit to it."""
+        """The size of the buffer, if it is limited."""
         self.stream_time_ms = -1
 
     def receive(self, record: Record[Any, Any], parent: int) -> Iterator[Record[Any, Any]]:
@@ -50,7 +50,7 @@ class SuppressChanges(TableOperator[t.Suppress]):
             _, change = self._waiting.pop(first)
             self._sizes.pop(first, None)
             new = change.value.new
-            # A window that is gone before it closed was never given: nobody has to hear that it is gone.
+            # A window deleted before it closed was never emitted, so its deletion is not emitted either.
             if new is not None or not self.node.until_window_closes:
                 yield from self.state.change(change.key, new, change.timestamp_ms, change.headers)
 
@@ -63,12 +63,12 @@ class SuppressChanges(TableOperator[t.Suppress]):
         else:
             return False
         if self.node.full == "stop":
-            raise IllegalState(f"{self.node.name} holds back more than {most}")
+            raise IllegalState(f"{self.node.name} buffers more than {most}")
         return True
 
     def _size(self, place: bytes, record: Record[Any, Change[Any]]) -> int:
-        """What a change takes, as Kafka Streams counts it: key and values (the one that was given last, and the one
-        before this where it is another), where it is from, and its headers."""
+        """The size of a change as Kafka Streams counts it: key and values (the one emitted last, and the one before
+        this if it differs), its position and its headers."""
         assert self.node.value is not None
         given, old, new = (
             self.node.value.encode(value) or b""

@@ -1,4 +1,4 @@
-"""Operators of tables, but for joins: each takes changes and holds the table that it gives."""
+"""Operators of tables except joins: each takes changes and holds the table it emits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MapTable(TableOperator[t.TableMap]):
 
 
 class AggregateTable(TableOperator[t.TableAggregate]):
-    """Takes the old value out of its group, then puts the new one in: in one change where the group is the same."""
+    """Removes the old value from its group, then adds the new one: in one change if the group is the same."""
 
     def receive(self, record: Record[Any, Any], parent: int) -> Changed:
         if not record.value.counts:
@@ -51,7 +51,7 @@ class AggregateTable(TableOperator[t.TableAggregate]):
             yield from self._update(record, new[0], None, new[1])
 
     def _pair(self, key: Any, value: Any) -> tuple[Any, Any] | None:
-        """The group's key and the value in it, or None where there is no value or it belongs to no group."""
+        """The group's key and the value; None if there is no value or it belongs to no group."""
         if value is None:
             return None
         made = pair(self.node.selector(key, value), self.node)
