@@ -1,4 +1,4 @@
-"""A note for those who ask for log compaction, until brokers have it. Kafka's own scripts do not print it."""
+"""A note for topics with log compaction, until brokers support it. Kafka's own scripts do not print it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.config.compaction import CLEANUP_POLICY, NO_COMPACTION, asks_for_c
 
 
 def note_compaction(settings: Mapping[str, str]) -> None:
-    """On stderr, if these settings of a topic ask for compaction."""
+    """Print the note to stderr if this topic config asks for compaction."""
     policy = settings.get(CLEANUP_POLICY, "")
     if asks_for_compaction(policy):
         say(f"note: the brokers accept {CLEANUP_POLICY}={policy}, but {NO_COMPACTION}.")

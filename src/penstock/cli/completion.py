@@ -1,23 +1,25 @@
-"""What can come next on a command line, from the same declarations that read it.
+"""Shell completion, from the same declarations that the parser uses.
 
-A shell runs `penstock complete SHELL -- WORDS` when Tab is pressed and shows what that prints; `script_for` has the
-few lines that make it do so. `candidates` decides, and asks for what only a cluster knows (topics, groups) by a
-function that it is given. Completing must never print an error, wait for long, or change anything.
+On Tab a shell runs `penstock complete SHELL -- WORDS` and shows the output; `script_for` returns the shell code for
+that. `candidates` decides what fits, and gets names that only a cluster knows (topics, groups) through a function
+argument. Completion must never print an error, wait long, or change anything.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from penstock.cli import commands, kafka
-from penstock.cli.declare import Command, Group, Parameter, arguments_of, options_of
+from penstock.cli.declare import Command, Group
 from penstock.cli.failures import Misuse
+from penstock.cli.flags import Flag
+from penstock.cli.help import first_line
 
 SHELLS = ("bash", "zsh", "fish")
-PATIENCE_MS = 1_000  # nobody waits longer for Tab
+TIMEOUT_MS = 1_000  # a user does not wait longer for Tab
 
 SCRIPTS = {
     "bash": """\
@@ -59,7 +61,7 @@ end
 """,
 }
 
-Ask = Callable[[str], Sequence[str]]  # by kind ("topic", "group"): the names that there are
+Ask = Callable[[str], Sequence[str]]  # kind ("topic", "group") -> names
 
 
 class Candidate(NamedTuple):
@@ -68,15 +70,15 @@ class Candidate(NamedTuple):
 
 
 def script_for(shell: str | None) -> str:
-    """What a shell has to run to complete our commands; by default the shell that the user has."""
+    """The shell code that sets completion up; by default for the user's own shell."""
     chosen = shell or os.path.basename(os.environ.get("SHELL", ""))
     if chosen not in SCRIPTS:
-        raise Misuse(f"say which shell: penstock completion {'|'.join(SHELLS)}")
+        raise Misuse(f"name a shell: penstock completion {'|'.join(SHELLS)}")
     return SCRIPTS[chosen] % {"tools": " ".join(f"{tool}.sh" for tool in kafka.TOOLS)}
 
 
 def format_for(shell: str, found: Sequence[Candidate]) -> str:
-    """As the shell reads it; bash has no place for a description."""
+    """In the format of the shell; bash shows no descriptions."""
     match shell:
         case "zsh":
             escaped = ((value.replace(":", "\\:"), help) for value, help in found)
@@ -89,55 +91,64 @@ def format_for(shell: str, found: Sequence[Candidate]) -> str:
 
 
 def candidates(words: Sequence[str], ask: Ask) -> list[Candidate]:
-    """What may stand in the place of the last of these words; the first one is the program."""
+    """What may replace the last word. The first word is the program."""
     program, *before = words[:-1] or [""]
     current = words[-1]
     name = os.path.basename(program)
+    found: Iterator[Candidate] = iter(())
     if kafka.is_tool(name):
-        found = _of_tool(name, before, current, ask)
+        if (tool := kafka.tool_of(name)) is not None:
+            found = _of_flags(tool.flags, before, current, ask, subcommands=tool.commands)
     elif not before:
-        found = _of_commands()
+        found = _of_commands(
+            {name: commands.load(name) for names in commands.PANELS.values() for name in names}
+        )
     elif before[0] in commands.NAMES:
-        found = _of_command(commands.load(before[0]), before[1:], current, ask)
-    else:
-        found = iter(())
+        command = commands.load(before[0])
+        if isinstance(command, Command):
+            found = _of_flags(command.flags, before[1:], current, ask)
+        elif not before[1:]:
+            found = _of_commands(command.commands)
+        elif before[1] in command.commands:
+            found = _of_flags(command.commands[before[1]].flags, before[2:], current, ask)
     return [candidate for candidate in found if candidate.value.startswith(current)]
 
 
-def _of_commands() -> Iterator[Candidate]:
-    for names in commands.PANELS.values():
-        for name in names:
-            command = commands.load(name)
-            if not command.is_hidden:
-                yield Candidate(name, _first_sentence(command.help))
+def _of_commands(named: Mapping[str, Command | Group]) -> Iterator[Candidate]:
+    for name, command in named.items():
+        if not command.is_hidden:
+            yield Candidate(name, first_line(command.help))
 
 
-def _of_command(
-    command: Command | Group, before: Sequence[str], current: str, ask: Ask
+def _of_flags(
+    flags: Sequence[Flag],
+    before: Sequence[str],
+    current: str,
+    ask: Ask,
+    *,
+    subcommands: Iterable[str] = (),
 ) -> Iterator[Candidate]:
-    if isinstance(command, Group):
-        if not before:
-            for name, part in command.commands.items():
-                if not part.is_hidden:
-                    yield Candidate(name, _first_sentence(part.help))
-        elif before[0] in command.commands:
-            yield from _of_command(command.commands[before[0]], before[1:], current, ask)
-        return
-    options = options_of(command.parameters)
-    if before and before[-1] in options and not options[before[-1]].is_switch:
-        yield from _values(options[before[-1]], ask)
+    options = {name: flag for flag in flags for name in flag.names}
+    previous = options.get(before[-1]) if before else None
+    if previous is not None and not previous.is_switch:
+        yield from _values(previous, ask)
     elif current.startswith("-"):
-        said = {options[word].name for word in before if word in options}
-        for name, option in options.items():
-            if option.is_many or option.name not in said:
-                yield Candidate(name, option.declared.help)
-        yield Candidate("--help", "Tell more of this command.")
-    elif (argument := _argument_at(command, before, options)) is not None:
-        yield from _values(argument, ask)
+        given = {options[word].name for word in before if word in options}
+        for name, flag in options.items():
+            if flag.is_repeatable or flag.name not in given:
+                yield Candidate(name, flag.help)
+    else:
+        position = _count_positional(before, options)
+        arguments = [flag for flag in flags if not flag.names]
+        if position < len(arguments):
+            yield from _values(arguments[position], ask)
+        elif arguments and arguments[-1].is_repeatable:
+            yield from _values(arguments[-1], ask)
+        elif position == 0:
+            yield from map(Candidate, subcommands)
 
 
-def _argument_at(command: Command, before: Sequence[str], options: dict[str, Parameter]) -> Parameter | None:
-    """Which argument the next word without a dash is."""
+def _count_positional(before: Sequence[str], options: Mapping[str, Flag]) -> int:
     count = 0
     is_value = False
     for word in before:
@@ -147,36 +158,18 @@ def _argument_at(command: Command, before: Sequence[str], options: dict[str, Par
             is_value = not options[word].is_switch
         elif not word.startswith("-"):
             count += 1
-    arguments = arguments_of(command.parameters)
-    if count < len(arguments):
-        return arguments[count]
-    return arguments[-1] if arguments and arguments[-1].is_many else None
+    return count
 
 
-def _values(parameter: Parameter, ask: Ask) -> Iterator[Candidate]:
-    if parameter.choices:
-        yield from map(Candidate, parameter.choices)
-    elif parameter.declared.complete is not None:
-        yield from map(Candidate, ask(parameter.declared.complete))
-
-
-def _of_tool(name: str, before: Sequence[str], current: str, ask: Ask) -> Iterator[Candidate]:
-    flags = kafka.flags_of(name)
-    if flags is None:
-        return
-    if before and before[-1] in ("--topic", "--group"):
-        yield from map(Candidate, ask(before[-1].removeprefix("--")))
-    elif current.startswith("-"):
-        for flag in flags.flags:
-            yield Candidate(flag.long, flag.help)
-
-
-def _first_sentence(help: str) -> str:
-    return help.strip().partition("\n")[0]
+def _values(flag: Flag, ask: Ask) -> Iterator[Candidate]:
+    if flag.choices:
+        yield from map(Candidate, flag.choices)
+    elif flag.complete is not None:
+        yield from map(Candidate, ask(flag.complete))
 
 
 def asking(words: Sequence[str]) -> Ask:
-    """Asks the cluster that the line so far, or the environment, names."""
+    """Asks the cluster that the command line or the environment names."""
 
     def ask(kind: str) -> list[str]:
         if kind == "setting":
@@ -191,25 +184,25 @@ def asking(words: Sequence[str]) -> Ask:
 def _servers(words: Sequence[str]) -> str:
     from penstock.cli.connection import DEFAULT_SERVERS, SERVERS_VARIABLE
 
-    said = os.environ.get(SERVERS_VARIABLE) or DEFAULT_SERVERS
+    servers = os.environ.get(SERVERS_VARIABLE) or DEFAULT_SERVERS
     for option, value in pairwise(words):
         if option in ("-b", "--bootstrap-server"):
-            said = value
+            servers = value
     for word in words:
         if word.startswith("--bootstrap-server="):
-            said = word.partition("=")[2]
-    return said
+            servers = word.partition("=")[2]
+    return servers
 
 
 def _ask_cluster(kind: str, servers: str) -> list[str]:
-    """Names as they are now; nothing where nobody answers in time."""
+    """The current names; none if the cluster does not answer in time."""
     from penstock import Admin
     from penstock.errors import PenstockError
 
     settings = {
         "bootstrap.servers": servers,
-        "default.api.timeout.ms": PATIENCE_MS,
-        "request.timeout.ms": PATIENCE_MS,
+        "default.api.timeout.ms": TIMEOUT_MS,
+        "request.timeout.ms": TIMEOUT_MS,
     }
     try:
         with Admin(settings) as admin:

@@ -1,68 +1,76 @@
-"""Which cluster a command talks to: options that all of them share.
+"""The options that select and configure the connection to a cluster.
 
 --bootstrap-server host:port      or PENSTOCK_BOOTSTRAP_SERVERS, or localhost:9092
---command-config file.properties  more settings of the client, in Kafka's names: security, timeouts
--X key=value                      a setting of the client, which outranks the file
---timeout seconds                 how long to wait for a broker; see `waiting`
+--command-config file.properties  more client settings, in Kafka's names: security, timeouts
+-X key=value                      one client setting; overrides the file
+--timeout seconds                 how long to wait for a broker; see `timeouts`
 """
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
-from penstock.cli.declare import Option
-from penstock.cli.failures import Misuse, Refusal
+from penstock.cli.declare import option
+from penstock.cli.failures import Refusal
+from penstock.cli.values import read_pairs
+
+if TYPE_CHECKING:
+    from penstock.client.admin.calls import AdminCalls
+
+Family = TypeVar("Family", bound="AdminCalls")
+Result = TypeVar("Result")
 
 DEFAULT_SERVERS = "localhost:9092"
 SERVERS_VARIABLE = "PENSTOCK_BOOTSTRAP_SERVERS"
 
 
 class Connection(NamedTuple):
-    """A bundle of options: name it `connection: Connection` among a command's parameters."""
+    """A bundle of options: add `connection: Connection` to a command's parameters."""
 
     bootstrap_server: Annotated[
         str | None,
-        Option(
+        option(
             "--bootstrap-server",
             "-b",
             metavar="HOST:PORT,...",
-            help=f"Brokers of the cluster; {DEFAULT_SERVERS} where nothing is said.",
+            help=f"Brokers of the cluster. By default ${SERVERS_VARIABLE}, else {DEFAULT_SERVERS}.",
             env=SERVERS_VARIABLE,
         ),
     ] = None
     command_config: Annotated[
         str | None,
-        Option(
+        option(
             "--command-config",
             metavar="FILE",
-            help="Settings of the client in Kafka's own names.",
+            help="A properties file with client settings, in Kafka's names.",
             complete="file",
         ),
     ] = None
     assignments: Annotated[
         tuple[str, ...],
-        Option(
+        option(
             "-X",
             aliases=("--command-property",),
             metavar="KEY=VALUE",
-            help="A setting of the client, for this command only. May be repeated.",
+            help="A client setting; overrides the file. May be repeated.",
         ),
     ] = ()
 
     timeout: Annotated[
         float | None,
-        Option(
+        option(
             "--timeout",
             metavar="SECONDS",
-            help="How long to wait for a broker that does not answer; 30 by default.",
+            help="How long to wait for a broker, by default 30.",
             minimum=0,
         ),
     ] = None
 
     def settings(self, **defaults: str) -> dict[str, str]:
-        """By Kafka's names, to be given to `Producer`, `Consumer` or `Admin`: defaults (with underscores), then the
-        file, then what the command line says."""
-        from penstock.cli.waiting import timeout_settings
+        """Client settings by Kafka's names: the defaults (underscores stand for dots), then the file, then the
+        command line."""
+        from penstock.cli.timeouts import timeout_settings
 
         chosen = client_settings(
             bootstrap_server=self.bootstrap_server,
@@ -72,18 +80,24 @@ class Connection(NamedTuple):
         )
         return chosen if self.timeout is None else chosen | timeout_settings(self.timeout)
 
+    def with_admin(self, family: type[Family], work: Callable[[Family], Awaitable[Result]]) -> Result:
+        """Do the work with a family of admin calls."""
+        from penstock.cli.admin import with_admin
+
+        return with_admin(self.settings(), family, work)
+
 
 def client_settings(
     *,
     bootstrap_server: str | None,
     file: str | None,
-    assignments: tuple[str, ...] | list[str] = (),
+    assignments: Iterable[str] = (),
     defaults: dict[str, str] | None = None,
 ) -> dict[str, str]:
     settings = dict(defaults or {})
     if file is not None:
         settings |= read_properties(file)
-    settings |= dict(map(read_assignment, assignments))
+    settings |= read_pairs(assignments, option="-X", example="security.protocol=SSL")
     if bootstrap_server is not None:
         settings["bootstrap.servers"] = bootstrap_server
     if "bootstrap.controllers" not in settings:
@@ -92,7 +106,7 @@ def client_settings(
 
 
 def read_properties(file: str) -> dict[str, str]:
-    """The settings of a file, or a refusal that names it."""
+    """The settings of a file, or an error that names it."""
     from penstock.config.properties import BadProperties, decode_properties, parse_properties
 
     with open(file, "rb") as stream:
@@ -100,11 +114,3 @@ def read_properties(file: str) -> dict[str, str]:
             return parse_properties(decode_properties(stream.read()))
         except BadProperties as bad:
             raise Refusal(f"cannot read {file}: {bad}") from bad
-
-
-def read_assignment(text: str) -> tuple[str, str]:
-    """`key=value`, both without blanks around them."""
-    key, separator, value = text.partition("=")
-    if not separator or not key.strip():
-        raise Misuse(f"-X {text}: must be key=value, such as -X security.protocol=SSL")
-    return key.strip(), value.strip()

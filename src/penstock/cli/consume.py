@@ -1,4 +1,4 @@
-"""What `penstock consume` does: where it begins and where it ends. How a record looks is in `records.printers`."""
+"""`penstock consume`: where it starts and ends. `records.printers` formats the records."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.cli.ending import consuming, give_back
-from penstock.cli.failures import Misuse, account
+from penstock.cli.clients import open_consumer, seek_back
+from penstock.cli.failures import Misuse, report_when_stopped
 from penstock.cli.output import count_of, say
-from penstock.cli.records.printers import DEFAULT_LOOK, TABLE_HEAD, Look, make_printer
+from penstock.cli.records.printers import DEFAULT_STYLE, TABLE_HEADER, RecordStyle, make_printer
+from penstock.cli.timeouts import for_calls
 from penstock.cli.times import EXAMPLES as TIME_EXAMPLES
 from penstock.cli.times import parse_time
-from penstock.cli.waiting import for_consumer
 
 if TYPE_CHECKING:
     from penstock import Consumer, TopicPartition
 
 BATCH_MAX = 500
 POLL_S = 0.5
-PROBE_MS = 5_000.0  # after so long without a record before the end, the broker may be away
-GROUP_QUIET_MS = 3_000.0  # after so long without a record a group's member is taken to be at the end
-GROUP_PATIENCE_MS = 30_000.0  # and after so long without partitions, other members are taken to have them all
+PROBE_MS = 5_000.0  # without a record for this long before the end, check that the broker is available
+GROUP_QUIET_MS = 3_000.0  # without a record for this long, a member of a group is at the end
+GROUP_PATIENCE_MS = 30_000.0  # without partitions for this long, other members have them all
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What to read, and how to show it."""
+class ConsumeOptions:
+    """What to read, and how to print it."""
 
     topics: tuple[str, ...]
     partitions: tuple[int, ...] = ()
@@ -36,21 +36,21 @@ class Wish:
     group: str | None = None
     follows: bool = False
     limit: int | None = None
-    look: Look = DEFAULT_LOOK
+    style: RecordStyle = DEFAULT_STYLE
 
     def check(self) -> None:
         if self.group is not None and self.partitions:
-            raise Misuse("a group divides partitions itself; leave out --partition or --group")
+            raise Misuse("give --partition or --group, not both: a group assigns partitions itself")
         if self.group is not None and self.start not in ("earliest", "latest"):
             raise Misuse(
-                "a group goes on where it is; with --group, --from is earliest or latest, for its first time"
+                "with --group, --from must be earliest or latest: it applies only if the group has no committed offset"
             )
         parse_start(self.start, now_ms=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where to begin in a partition. Of the three one is given, or none for the beginning and the end."""
+    """Where to start in a partition: at most one of the first three is set; none means the beginning or the end."""
 
     offset: int | None = None
     before_end: int | None = None
@@ -59,7 +59,7 @@ class Start:
 
 
 def parse_start(text: str, *, now_ms: int) -> Start:
-    """What `--from` means."""
+    """The value of `--from`."""
     if text in ("earliest", "beginning"):
         return Start()
     if text in ("latest", "end"):
@@ -71,36 +71,36 @@ def parse_start(text: str, *, now_ms: int) -> Start:
     time_ms = parse_time(text, now_ms=now_ms)
     if time_ms is None:
         raise Misuse(
-            f"--from {text}: must be earliest, latest, an offset, -COUNT for so many before the end, {TIME_EXAMPLES}"
+            f"--from {text}: must be earliest, latest, an offset, -COUNT for the last COUNT records, {TIME_EXAMPLES}"
         )
     return Start(time_ms=time_ms)
 
 
-def run(wish: Wish, settings: Mapping[str, object]) -> None:
+def run(options: ConsumeOptions, settings: Mapping[str, object]) -> None:
     """Read and print until the end, the limit, or Ctrl-C."""
-    wish.check()
-    print_record = make_printer(wish.look, for_consumer(settings))
+    options.check()
+    print_record = make_printer(options.style, for_calls(settings))
     chosen = dict(settings)
-    if wish.group is not None:
-        chosen |= {"group.id": wish.group, "auto.offset.reset": wish.start}
+    if options.group is not None:
+        chosen |= {"group.id": options.group, "auto.offset.reset": options.start}
     count = 0
     with (
-        account(lambda: f"read {count_of(count, 'record')}"),
-        consuming(chosen) as consumer,
+        report_when_stopped(lambda: f"read {count_of(count, 'record')}"),
+        open_consumer(chosen) as consumer,
     ):
-        if wish.group is not None:
-            for topic in wish.topics:
-                consumer.partitions_for(topic)  # refuses one that does not exist; a group would wait for it
-            consumer.subscribe(list(wish.topics))
+        if options.group is not None:
+            for topic in options.topics:
+                consumer.partitions_for(topic)  # fails if it does not exist; a group would wait for it
+            consumer.subscribe(list(options.topics))
             ends = None
         else:
-            ends = _take_partitions(consumer, wish)
+            ends = _assign_partitions(consumer, options)
         out = sys.stdout.buffer
-        if wish.look.has_head:
-            out.write(TABLE_HEAD)
+        if options.style.has_header:
+            out.write(TABLE_HEADER)
         quiet_ms = 0.0
-        while not _is_at_end(consumer, ends, wish, quiet_ms=quiet_ms):
-            left = BATCH_MAX if wish.limit is None else min(BATCH_MAX, wish.limit - count)
+        while not _is_at_end(consumer, ends, options, quiet_ms=quiet_ms):
+            left = BATCH_MAX if options.limit is None else min(BATCH_MAX, options.limit - count)
             began = time.monotonic()
             messages = consumer.poll(timeout=POLL_S, max_records=left)
             quiet_ms = 0.0 if messages else quiet_ms + (time.monotonic() - began) * 1000
@@ -109,7 +109,7 @@ def run(wish: Wish, settings: Mapping[str, object]) -> None:
                 for message in messages:
                     if (
                         ends is None
-                        or wish.follows
+                        or options.follows
                         or message.offset < ends[message.topic, message.partition]
                     ):
                         count += 1
@@ -117,31 +117,31 @@ def run(wish: Wish, settings: Mapping[str, object]) -> None:
                     printed += 1
                 out.flush()
             except KeyboardInterrupt:
-                give_back(consumer, messages[printed:])
+                seek_back(consumer, messages[printed:])
                 raise
-            if wish.limit is not None and count >= wish.limit:
+            if options.limit is not None and count >= options.limit:
                 break
-    if wish.look.has_head and not wish.follows and sys.stdout.isatty():
+    if options.style.has_header and not options.follows and sys.stdout.isatty():
         say(count_of(count, "record"))
 
 
-def _take_partitions(consumer: Consumer, wish: Wish) -> dict[tuple[str, int], int]:
-    """Take partitions and go where reading begins; where each of them ends now."""
+def _assign_partitions(consumer: Consumer, options: ConsumeOptions) -> dict[tuple[str, int], int]:
+    """Assign the partitions and seek to the start. Returns the current end of each."""
     from penstock import TopicPartition
 
     partitions: list[TopicPartition] = []
-    for topic in wish.topics:
+    for topic in options.topics:
         known = range(len(consumer.partitions_for(topic)))
-        if missing := [index for index in wish.partitions if index not in known]:
+        if missing := [index for index in options.partitions if index not in known]:
             raise Misuse(f"{topic} has no partition {missing[0]}: its partitions are 0 to {len(known) - 1}")
-        partitions += [TopicPartition(topic, index) for index in wish.partitions or known]
+        partitions += [TopicPartition(topic, index) for index in options.partitions or known]
     consumer.assign(partitions)
     ends = consumer.end_offsets(partitions)
     begins = consumer.beginning_offsets(partitions)
-    offsets = _first_offsets(consumer, wish, begins=begins, ends=ends)
+    offsets = _first_offsets(consumer, options, begins=begins, ends=ends)
     for partition, offset in offsets.items():
         consumer.seek(partition, offset)
-    # Nothing is to be read where reading begins at or after the end.
+    # Nothing to read if the start is at or after the end.
     return {
         (one.topic, one.partition): end if offsets[one] < end else offsets[one] for one, end in ends.items()
     }
@@ -149,12 +149,12 @@ def _take_partitions(consumer: Consumer, wish: Wish) -> dict[tuple[str, int], in
 
 def _first_offsets(
     consumer: Consumer,
-    wish: Wish,
+    options: ConsumeOptions,
     *,
     begins: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    start = parse_start(wish.start, now_ms=time.time_ns() // 1_000_000)
+    start = parse_start(options.start, now_ms=time.time_ns() // 1_000_000)
     if start.is_latest:
         return dict(ends)
     if start.time_ms is not None:
@@ -171,9 +171,13 @@ def _first_offsets(
 
 
 def _is_at_end(
-    consumer: Consumer, ends: Mapping[tuple[str, int], int] | None, wish: Wish, *, quiet_ms: float
+    consumer: Consumer,
+    ends: Mapping[tuple[str, int], int] | None,
+    options: ConsumeOptions,
+    *,
+    quiet_ms: float,
 ) -> bool:
-    if wish.follows:
+    if options.follows:
         return False
     if ends is None:
         is_at_end = quiet_ms >= (GROUP_QUIET_MS if consumer.assignment() else GROUP_PATIENCE_MS)
@@ -189,7 +193,7 @@ def _is_at_end(
 
 
 def _check_broker(consumer: Consumer) -> None:
-    """Raise if no broker answers in time. `poll` itself waits for ever, and returns nothing while a broker is away."""
+    """Raise if no broker answers in time. `poll` itself waits forever and returns nothing."""
     if assigned := consumer.assignment():
         consumer.end_offsets(assigned)
     else:

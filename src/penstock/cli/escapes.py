@@ -1,4 +1,4 @@
-"""Characters that a shell cannot pass easily: `--key-separator '\\t'` means a tab."""
+"""Escapes for characters that are hard to type in a shell: `--key-separator '\\t'` is a tab."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|[tnr0\\])")
 
 
 def unescape(text: str) -> str:
-    r"""`\t`, `\n`, `\r`, `\0`, `\xHH` and `\\` as the characters they stand for; any other backslash is itself."""
+    r"""`\t`, `\n`, `\r`, `\0`, `\xHH` and `\\` become characters; any other backslash stays."""
     return ESCAPE.sub(lambda found: NAMED.get(found[1]) or chr(int(found[1][1:], 16)), text)

@@ -1,9 +1,8 @@
-"""What a running node tells its operator: one line an event, on stderr.
+"""The log of a running node: one line per event, on stderr.
 
     2026-03-14 09:26:53.589 INFO  storage.log: orders-0 recovered, 3 batches checked
 
-The time is UTC, so that the lines of several machines can be laid side by side. A traceback follows its event,
-indented.
+The time is UTC, so that logs of several machines can be merged. A traceback follows its event, indented.
 """
 
 from __future__ import annotations
@@ -12,6 +11,8 @@ import logging
 import os
 import sys
 import time
+
+from penstock.cli.output import printable
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -22,13 +23,13 @@ NAME_WIDTH = 5  # DEBUG and ERROR; WARNING is written WARN
 
 
 def set_up_logging(level: str) -> None:
-    """Send every logger's events to stderr, from this level on. Called once, when a node starts."""
+    """Log events from this level on to stderr. Called once, when a node starts."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter(is_coloured=sys.stderr.isatty() and not os.environ.get("NO_COLOR")))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(LEVELS[level])
-    # asyncio's own events matter when something is wrong, not when it chooses a selector.
+    # asyncio logs at debug which selector it uses.
     logging.getLogger("asyncio").setLevel(max(LEVELS[level], logging.WARNING))
 
 
@@ -55,16 +56,10 @@ class LineFormatter(logging.Formatter):
 
 
 def _on_one_line(event: str) -> str:
-    """Events quote what clients say of themselves, which must not fill a disk, move a terminal's cursor or forge a
-    line."""
+    """Events contain text of clients, which must not fill a disk, move a cursor or forge a line."""
     if len(event) > EVENT_LENGTH_MAX:
         event = f"{event[:EVENT_LENGTH_MAX]}... ({len(event)} characters)"
-    if event.isprintable():
-        return event
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in event
-    )
+    return printable(event)
 
 
 def _indent(text: str) -> str:

@@ -1,15 +1,14 @@
-"""What commands print: tables for people, plain columns for pipes, JSON for programs.
+"""The output of commands: tables on a terminal, plain columns in pipes, JSON on request.
 
-A command says what it found once, and the place that it is printed to decides the form:
+A command passes its result once; the destination decides the form:
 
-- on a terminal a table by rich, or one block for each row if the terminal is too narrow for all columns;
-- in a pipe the same columns aligned by blanks: no colours, no lines, nothing cut;
-- with `--json` the values as they are.
+- on a terminal a table, or one block per row if the terminal is too narrow;
+- in a pipe the same columns aligned by blanks, without colours and without truncation;
+- with `--json` the raw values.
 
-What is meant for people only (progress, advice) goes to stderr, so that stdout can always be read by a program.
+Progress and advice go to stderr, so that a program can always read stdout.
 
-Text that comes from elsewhere (names, records) must not move a terminal's cursor or fake a row: control characters
-are shown by their escapes.
+Foreign text (names, records) must not move the cursor or fake a row: control characters are escaped.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from penstock.cli.declare import Option
+from penstock.cli.declare import option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,11 +28,12 @@ if TYPE_CHECKING:
 WHOLE_CELL_MAX = 32
 FOLDED_CELL_MIN = 16
 COLUMN_GAP = 2
-NOTHING = "-"  # how a value that is not there looks in a table
+BARS = "▁▂▃▄▅▆▇█"
+NOTHING = "-"  # a missing value in a table
 
 
 class Column(NamedTuple):
-    """A column of a table: its key in JSON, its title, and how its values look where that is not obvious."""
+    """A column of a table: its key in JSON, its title, and how to show its values."""
 
     key: str
     title: str | None = None
@@ -45,14 +45,14 @@ class Column(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Where a command's results go. A bundle of options: name it `output: Output` among a command's parameters."""
+    """A bundle of options: add `output: Output` to a command's parameters."""
 
-    as_json: Annotated[bool, Option("--json", help="Print JSON, for programs.")] = False
+    as_json: Annotated[bool, option("--json", help="Print JSON.")] = False
 
     def table(
         self, columns: Sequence[str | Column], rows: Iterable[Sequence[object]], *, empty: str | None = None
     ) -> None:
-        """Rows of values in the order of the columns. Without any, `empty` is said to people."""
+        """Print rows of values in the order of the columns. Without rows, `empty` goes to stderr."""
         known = [Column(column) if isinstance(column, str) else column for column in columns]
         found = list(rows)
         if self.as_json:
@@ -70,27 +70,27 @@ class Output(NamedTuple):
     def details(
         self, facts: Mapping[str, object], *, shows: Mapping[str, Callable[[Any], str]] | None = None
     ) -> None:
-        """One thing, as names and values."""
+        """Print names and values of one thing."""
         if self.as_json:
             print(to_json(facts))
             return
         width = max((len(name) for name in facts), default=0)
         for name, value in facts.items():
-            told = (shows or {}).get(name, show)(value)
-            print(f"{name.replace('_', ' '):<{width}}  {told}")
+            text = (shows or {}).get(name, show)(value)
+            print(f"{name.replace('_', ' '):<{width}}  {text}")
 
     def result(self, sentence: str, facts: object) -> None:
-        """What was done: a sentence for people, facts for programs."""
+        """Print what was done: a sentence, or with --json the facts."""
         print(to_json(facts) if self.as_json else sentence)
 
     def progress(self, what: str, *, total: float | None = None, unit: str = "") -> Progress:
-        """To be entered around anything that may take longer than a second; see `progress.Progress`."""
+        """A progress bar for work that may take longer than a second: `with output.progress(...)`."""
         from penstock.cli.progress import Progress
 
         return Progress(what, total=total, unit=unit, is_shown=sys.stderr.isatty())
 
     def _print_array(self, objects: Sequence[object]) -> None:
-        """One object a line: still one JSON value, and lines that a person can read."""
+        """One object per line: readable, and still one JSON value."""
         if not objects:
             print("[]")
             return
@@ -98,18 +98,18 @@ class Output(NamedTuple):
         print(f"[\n  {lines}\n]")
 
 
-def say(words: str) -> None:
-    """For people: on stderr, where no program reads it."""
-    print(words, file=sys.stderr)
+def say(message: str) -> None:
+    """Print to stderr, for people only."""
+    print(message, file=sys.stderr)
 
 
 def to_json(value: object) -> str:
-    """On one line. Bytes become text where they are text, and escapes where they are not."""
+    """JSON on one line. Bytes that are not UTF-8 are escaped."""
     return json.dumps(value, default=_plain, ensure_ascii=False)
 
 
 def show(value: object) -> str:
-    """A value as a cell of a table has it."""
+    """A value as text for a table."""
     if value is None or value == "":
         return NOTHING
     if isinstance(value, bool):
@@ -126,7 +126,7 @@ def show(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    """Without anything that would move a cursor or begin a new line."""
+    """The text with control characters escaped."""
     if text.isprintable():
         return text
     return "".join(
@@ -136,7 +136,7 @@ def printable(text: str) -> str:
 
 
 def count_of(number: int, thing: str, several: str = "s") -> str:
-    """`1 record`, `1,000 records`; `several` is what the word has more where there are."""
+    """`1 record`, `1,000 records`; `several` is the plural ending."""
     return f"{number:,} {thing}{'' if number == 1 else several}"
 
 
@@ -154,7 +154,7 @@ def show_bytes(value: float) -> str:
 
 
 def show_time(timestamp_ms: int) -> str:
-    """UTC, to the millisecond, as ISO 8601 has it; a time that no calendar has is shown as the number that it is."""
+    """ISO 8601 in UTC, to the millisecond. A time outside of the calendar is shown as a number."""
     from datetime import UTC, datetime
 
     if timestamp_ms < 0:
@@ -175,6 +175,15 @@ def show_duration(milliseconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h {minutes:02}m" if hours else f"{minutes}m {seconds:02}s"
+
+
+def sparkline(values: Iterable[float]) -> str:
+    """A line of bars, scaled to the largest value."""
+    shown = list(values)
+    top = max(shown, default=0.0)
+    if top <= 0:
+        return BARS[0] * len(shown)
+    return "".join(BARS[int(value / top * (len(BARS) - 1) + 0.5)] for value in shown)
 
 
 def _cells(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> list[list[str]]:
@@ -219,7 +228,7 @@ def _print_on_terminal(columns: Sequence[Column], rows: Sequence[Sequence[object
 
 
 def _table_width_min(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> int:
-    """The width below which rich would leave out columns. A long cell is folded; a short one stays in one piece."""
+    """The width below which rich would drop columns. Long cells are folded, short ones are not."""
     from rich.cells import cell_len
 
     widths = [
@@ -248,7 +257,7 @@ def _print_rich_table(
             column.heading,
             justify="right" if _are_numbers(rows, index) else "left",
             overflow="fold",
-            # What is short (numbers, times, names) stays in one piece; what is long makes room for it.
+            # Short cells (numbers, times, names) are not wrapped; long ones are.
             no_wrap=width <= WHOLE_CELL_MAX,
             min_width=min(width, FOLDED_CELL_MIN),
         )
@@ -258,7 +267,7 @@ def _print_rich_table(
 
 
 def _print_blocks(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> None:
-    """Each row as names and values, one on each line, with an empty line between rows."""
+    """Each row as lines of names and values, with an empty line between rows."""
     width = max(len(column.heading) for column in columns)
     for number, row in enumerate(cells):
         if number:
@@ -268,7 +277,7 @@ def _print_blocks(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> 
 
 
 def _plain(value: object) -> object:
-    """What JSON has no form for."""
+    """Convert types that JSON does not have."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     if isinstance(value, Mapping):

@@ -1,8 +1,8 @@
-"""`penstock pipeline run`: a program from its file to its end, with somebody who watches it.
+"""`penstock pipeline run`: run the program of a file and show its progress.
 
-The order of things: what can be refused by what was said is refused at once; then the program is loaded, unless it
-wants a session for that; its name is taken, so that nobody else uses its files; and only then Spark is started, which
-takes seconds. From there on a wish to end (Ctrl-C, SIGTERM) is fulfilled after the batch at hand; before, at once.
+The order: check the options; load the program, unless loading needs a session; reserve its name, so that no other
+process uses its files; then start Spark, which takes seconds. From then on Ctrl-C and SIGTERM stop it after the current
+batch; before, at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,10 +31,10 @@ if TYPE_CHECKING:
     from penstock.spark.pipelines.registry import Entry, Registration
     from penstock.spark.pipelines.running import Run
 
-LOOK_SECONDS = 0.25
-LOG_LOOK_SECONDS = 10.0
-OUTAGE_SECONDS = 10.0  # how often it is said that nobody answers, before there is a screen
-# Python's processes that Spark starts find a `copy.py` here behind Python's own: see `spark.daemon`.
+POLL_SECONDS = 0.25
+LOG_CHECK_SECONDS = 10.0
+OUTAGE_SECONDS = 10.0  # between two messages that no broker answers, before there is a screen
+# Python workers must prefer the standard library to a `copy.py` in this directory: see `spark.daemon`.
 SAFE_PATH = {"spark.executorEnv.PYTHONSAFEPATH": "1"}
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -51,14 +50,14 @@ def run_pipeline(
     is_once: bool,
     output: Output,
 ) -> int:
-    """Run the program of a file; the exit status."""
+    """Run the program of a file. Returns the exit status."""
     from penstock.spark.masters import BadMaster, check_master
     from penstock.spark.pipelines import loading, logs, registry
     from penstock.spark.pipelines.running import Run
     from penstock.spark.sessions import DEFAULT_MASTER, MASTER_VARIABLE
     from penstock.spark.settings import Place, place_of
 
-    if brokers is not None:  # before the program is loaded, which asks for it
+    if brokers is not None:  # the program reads it while it is loaded
         os.environ[SERVERS_VARIABLE] = brokers
     if master is not None:
         os.environ[MASTER_VARIABLE] = master
@@ -70,11 +69,11 @@ def run_pipeline(
     except (BadMaster, registry.BadName) as misuse:
         raise Misuse(str(misuse)) from misuse
     path = Path(file)
-    # Functions for a server of Spark Connect are made otherwise, once there is a session with it.
+    # With Spark Connect, functions can be created only with a session.
     wants_session = loading.check(path) or place_of(chosen) is Place.CONNECT
     directory = registry.state_directory()
     known_as = name or loading.name_of_file(path)
-    with Ending(is_at_once=True) as ending:
+    with StopSignals(is_at_once=True) as ending:
         try:
             program = None if wants_session else loading.load_early(path)
             _check_place(program, checkpoint)
@@ -89,7 +88,7 @@ def run_pipeline(
                 entry.log = str(log.path)
                 registration.write()
                 if not output.as_json:
-                    say(f"{entry.name}: starting Spark at {chosen}; Ctrl-C stops it after the batch at hand")
+                    say(f"{entry.name}: starting Spark at {chosen}; Ctrl-C stops it after the current batch")
                 with _spark_of(entry.name, chosen, settings, log, output) as spark:
                     if program is None:
                         program = loading.load(path)
@@ -100,7 +99,7 @@ def run_pipeline(
         except KeyboardInterrupt:
             if not ending.is_at_once:
                 raise
-            say(f"{known_as}: stopped before it began")
+            say(f"{known_as}: stopped before it started")
     return 0
 
 
@@ -120,7 +119,7 @@ def _entry_of(name: str, file: Path, master: str, checkpoint: str | None) -> Ent
 
 
 def _rename(registration: Registration, log: RunLog, name: str, checkpoint: str | None) -> None:
-    """A program that could be loaded only now may have a name of its own."""
+    """A program that is loaded after Spark has started may have another name."""
     from penstock.spark.pipelines import registry
     from penstock.spark.pipelines.running import default_checkpoint
 
@@ -134,13 +133,16 @@ def _rename(registration: Registration, log: RunLog, name: str, checkpoint: str 
 
 def _check_place(program: Program | None, checkpoint: str | None) -> None:
     if program is not None and program.app is not None and checkpoint is not None:
-        raise Misuse("an App keeps its place in its setting state.dir; --checkpoint is for pipeline(spark)")
+        raise Misuse(
+            "an App stores its checkpoint in its setting state.dir; --checkpoint is for pipeline(spark)"
+        )
 
 
 @contextmanager
 def _spark_of(
     name: str, master: str, settings: Mapping[str, str], log: RunLog, output: Output
 ) -> Iterator[SparkSession]:
+    from penstock.spark.internals import is_jvm_lost
     from penstock.spark.sessions import session
     from penstock.spark.settings import Place, place_of
 
@@ -153,101 +155,92 @@ def _spark_of(
         yield spark
     except Exception as error:
         is_failed = True
-        if _is_of_a_jvm_gone(error):
-            words = f"{name}: Spark has gone (killed?); started again, it goes on where it was"
-            raise Refusal(words) from error
+        if is_jvm_lost(error):
+            message = f"{name}: Spark has exited (killed?); after a restart it continues from its checkpoint"
+            raise Refusal(message) from error
         raise
     finally:
         try:
             if spark is not None:
                 spark.stop()
-        except Exception as error:  # a signal to the whole process group ends the JVM before us
-            if not _is_of_a_jvm_gone(error):
+        except Exception as error:  # a signal to the process group may end the JVM first
+            if not is_jvm_lost(error):
                 raise
-        if is_failed and log.has_words():
-            say(f"{name}: what Spark said is in {log.path}")
-
-
-def _is_of_a_jvm_gone(error: Exception) -> bool:
-    """What Java answers is a Py4JJavaError; any other says that nobody does. By name: clients of Connect lack py4j."""
-    if isinstance(error, ConnectionError):  # of py4j's sockets, not of a broker's
-        frames = traceback.walk_tb(error.__traceback__)
-        return any(str(frame.f_globals.get("__name__")).startswith("py4j.") for frame, _ in frames)
-    kind = type(error)
-    return kind.__module__ == "py4j.protocol" and kind.__name__ != "Py4JJavaError"
+        if is_failed and log.has_content():
+            say(f"{name}: the Spark log is {log.path}")
 
 
 def _run(
-    run: Run, program: Program, registration: Registration, log: RunLog, ending: Ending, output: Output
+    run: Run, program: Program, registration: Registration, log: RunLog, ending: StopSignals, output: Output
 ) -> None:
     name, entry = registration.entry.name, registration.entry
     try:
-        with _telling_of_outages(name, program):
+        with _report_outages(name, program):
             run.start()
         ending.is_at_once = False
         entry.state = "running"
         _watch(run, registration, log, ending, output)
-        if ending.is_asked():
+        if ending.is_requested():
             entry.state = "stopping"
             registration.write()
             if not output.as_json:
-                say(f"{name}: stopping after the batch at hand; Ctrl-C once more does not wait for it")
+                say(f"{name}: stopping after the current batch; press Ctrl-C again to stop at once")
             run.stop()
     except BaseException:
         run.stop(batch_seconds=0.0)
         raise
-    _conclude(name, run, output)
+    _print_end(name, run, output)
 
 
-class Ending:
-    """Ctrl-C and SIGTERM, heard once as a wish to end in order, and the second time as they are; the first time too, as
-    long as `is_at_once`."""
+class StopSignals:
+    """Ctrl-C and SIGTERM. The first requests a clean stop, the second raises `KeyboardInterrupt`. While `is_at_once`,
+    the first raises too."""
 
     def __init__(self, *, is_at_once: bool = False) -> None:
         self.is_at_once = is_at_once
-        self._asked = threading.Event()
+        self._requested = threading.Event()
         self._before: dict[signal.Signals, Any] = {}
 
-    def is_asked(self) -> bool:
-        return self._asked.is_set()
+    def is_requested(self) -> bool:
+        return self._requested.is_set()
 
     def wait(self, seconds: float) -> bool:
-        return self._asked.wait(seconds)
+        return self._requested.wait(seconds)
 
-    def __enter__(self) -> Ending:
+    def __enter__(self) -> StopSignals:
         for number in signals_to_handle(*ENDING):
-            self._before[number] = signal.signal(number, self._hear)
+            self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        if self.is_at_once or self._asked.is_set():
-            self._asked.set()
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.is_at_once or self._requested.is_set():
+            self._requested.set()
             raise KeyboardInterrupt
-        self._asked.set()
+        self._requested.set()
 
 
 @contextmanager
-def _telling_of_outages(name: str, program: Program) -> Iterator[None]:
-    """An App asks the cluster for its topics before it starts, and goes on asking for a minute if nobody answers."""
-    from penstock.cli.pipeline_screen import outage_words
-    from penstock.spark.pipelines.reach import API_TIMEOUT_MS, Cluster, Reach
+def _report_outages(name: str, program: Program) -> Iterator[None]:
+    """An App looks its topics up before it starts, and retries for a minute if no broker answers."""
+    from penstock.cli.pipeline_screen import describe_outage
+    from penstock.spark.pipelines.outages import API_TIMEOUT_MS, Cluster, OutageProbe
 
     servers = _servers_of(program)
     over = threading.Event()
-    reach = Reach(aside=lambda work: work())
+    outages = OutageProbe(run_in_background=lambda work: work())
     clusters = [Cluster(servers, API_TIMEOUT_MS / 1000)] if servers else []
 
     def watch() -> None:
-        told_at = -OUTAGE_SECONDS
+        reported_at = -OUTAGE_SECONDS
         while not over.wait(1.0):
-            outage = reach.outage(clusters)
-            if outage is not None and outage.seconds - told_at >= OUTAGE_SECONDS and not over.is_set():
-                told_at = outage.seconds
-                say(f"{name}: {outage_words(servers, outage.seconds, outage.cluster.patience_seconds)}")
+            outage = outages.outage(clusters)
+            if outage is not None and outage.seconds - reported_at >= OUTAGE_SECONDS and not over.is_set():
+                reported_at = outage.seconds
+                say(f"{name}: {describe_outage(servers, outage.seconds, outage.cluster.patience_seconds)}")
 
     if clusters:
         threading.Thread(target=watch, name="penstock-outages", daemon=True).start()
@@ -263,15 +256,15 @@ def _servers_of(program: Program) -> str:
     return servers if isinstance(servers, str) else ",".join(map(str, servers))
 
 
-def _watch(run: Run, registration: Registration, log: RunLog, ending: Ending, output: Output) -> None:
+def _watch(run: Run, registration: Registration, log: RunLog, ending: StopSignals, output: Output) -> None:
     from penstock.cli.pipeline_screen import screen_for
 
-    log_due = time.monotonic() + LOG_LOOK_SECONDS
+    log_due = time.monotonic() + LOG_CHECK_SECONDS
     with screen_for(registration.entry.name, output) as screen:
         is_active = bool(run.watched)
         registration.write()
         while is_active:
-            is_active = run.look()
+            is_active = run.poll()
             screen.show(run.figures)
             queries = [figures.as_json() for figures in run.figures]
             if queries != registration.entry.queries:
@@ -279,19 +272,19 @@ def _watch(run: Run, registration: Registration, log: RunLog, ending: Ending, ou
                 registration.write()
             if time.monotonic() >= log_due:
                 log.keep_small()
-                log_due = time.monotonic() + LOG_LOOK_SECONDS
-            if is_active and ending.wait(LOOK_SECONDS):
+                log_due = time.monotonic() + LOG_CHECK_SECONDS
+            if is_active and ending.wait(POLL_SECONDS):
                 return
 
 
-def _conclude(name: str, run: Run, output: Output) -> None:
+def _print_end(name: str, run: Run, output: Output) -> None:
     for figures in run.figures:
         facts = {"pipeline": name, "event": "end", **figures.as_json()}
-        output.result(ending_of(figures), facts)
+        output.result(summary_of(figures), facts)
     sys.stdout.flush()
 
 
-def ending_of(figures: Any) -> str:
+def summary_of(figures: Any) -> str:
     """`orders: done after batch 3; 1,000 records read, 1,000 written`."""
     if figures.batch < 0:
         return f"{figures.name}: {figures.state} before its first batch"

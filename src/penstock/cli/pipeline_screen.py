@@ -1,4 +1,4 @@
-"""How a running pipeline looks: a live table on a terminal, a line for each batch in a pipe, JSON for programs."""
+"""The progress of a running pipeline: a live table on a terminal, lines in a pipe, or JSON."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
     from penstock.spark.pipelines.figures import QueryFigures
 
-LINE_SECONDS = 1.0  # batches of a busy query may be quicker than anyone reads
-SILENCE_SECONDS = 10.0  # how often it is said that nobody answers, or that a batch is still at work
+LINE_SECONDS = 1.0  # at least; batches may be faster than a person reads
+REMINDER_SECONDS = 10.0  # between two lines that no broker answers, or that a batch is still running
 BAR_WIDTH = 24
-TABLE_WIDTH_MAX = 1_000  # wider than any terminal, so that a table is measured without being squeezed
+TABLE_WIDTH_MAX = 1_000  # wider than any terminal, to measure the table
 NO_WORKERS = (
-    "no worker of the cluster has taken it on: see that cores are free (another program may have all: --set "
-    "spark.cores.max=1 there) and that it asks for no more memory than a worker has (--set spark.executor.memory=512m)"
+    "no worker of the cluster has accepted it: check that cores are free (another program may use all of them: set "
+    "spark.cores.max=1 there) and that a worker has enough memory (--set spark.executor.memory=512m)"
 )
 
 
@@ -39,14 +39,14 @@ def screen_for(name: str, output: Output) -> Screen:
 
 
 class Lines:
-    """A line for a query whenever it has done something, at most one a second, and now and then when it cannot."""
+    """Prints a line per query when it has made progress, at most one a second, and reminders while it waits."""
 
     def __init__(self, name: str, *, as_json: bool) -> None:
         self._name = name
         self._as_json = as_json
         self._began = time.monotonic()
-        self._told: dict[str, tuple[int, int]] = {}
-        self._told_at: dict[str, float] = {}
+        self._printed: dict[str, tuple[int, int]] = {}
+        self._printed_at: dict[str, float] = {}
         self._outages: dict[str, tuple[float, str]] = {}
 
     def __enter__(self) -> Self:
@@ -58,25 +58,25 @@ class Lines:
     def show(self, queries: Sequence[QueryFigures]) -> None:
         now = time.monotonic()
         for figures in queries:
-            self._tell_outage(figures, now)
+            self._print_outage(figures, now)
             mark = (figures.batch, figures.rows_in)
-            is_telling = figures.batch >= 0 and figures.waits_for is None
-            is_news = is_telling and self._told.get(figures.name) != mark
-            is_time = now - self._told_at.get(figures.name, 0.0) >= LINE_SECONDS or figures.state == "done"
+            has_batch = figures.batch >= 0 and figures.waits_for is None
+            is_news = has_batch and self._printed.get(figures.name) != mark
+            is_time = now - self._printed_at.get(figures.name, 0.0) >= LINE_SECONDS or figures.state == "done"
             if is_news and is_time:
-                self._told[figures.name], self._told_at[figures.name] = mark, now
+                self._printed[figures.name], self._printed_at[figures.name] = mark, now
                 self._print(figures, "batch", line_of(figures), now)
-            elif is_telling_work(figures) and now - self._told_at.get(figures.name, 0.0) >= SILENCE_SECONDS:
-                self._told_at[figures.name] = now
-                self._print(figures, "work", work_of(figures), now)
+            elif is_batch_slow(figures) and now - self._printed_at.get(figures.name, 0.0) >= REMINDER_SECONDS:
+                self._printed_at[figures.name] = now
+                self._print(figures, "work", batch_of(figures), now)
 
-    def _tell_outage(self, figures: QueryFigures, now: float) -> None:
-        """That nobody answers, and that somebody does again."""
-        told_at, servers = self._outages.get(figures.name, (-SILENCE_SECONDS, ""))
+    def _print_outage(self, figures: QueryFigures, now: float) -> None:
+        """Print that no broker answers, and later that one answers again."""
+        printed_at, servers = self._outages.get(figures.name, (-REMINDER_SECONDS, ""))
         if figures.waits_for is None:
             if self._outages.pop(figures.name, None) is not None:
                 self._print(figures, "answer", f"{printable(figures.name)}: {servers} answers again", now)
-        elif now - told_at >= SILENCE_SECONDS:
+        elif now - printed_at >= REMINDER_SECONDS:
             self._outages[figures.name] = now, printable(figures.waits_for)
             self._print(figures, "waiting", line_of(figures), now)
 
@@ -88,7 +88,7 @@ class Lines:
 
 
 class Live:
-    """A table that is drawn over and over, and stays when all is done."""
+    """A table that is redrawn, and stays on the screen at the end."""
 
     def __init__(self, name: str) -> None:
         from rich.console import Console
@@ -105,10 +105,10 @@ class Live:
         self._live.stop()
 
     def show(self, queries: Sequence[QueryFigures]) -> None:
-        self._live.update(picture_of(self._name, queries, self._live.console), refresh=True)
+        self._live.update(render(self._name, queries, self._live.console), refresh=True)
 
 
-def picture_of(name: str, queries: Sequence[QueryFigures], console: Console) -> RenderableType:
+def render(name: str, queries: Sequence[QueryFigures], console: Console) -> RenderableType:
     """A table, or a line for each query if the terminal is too narrow for all columns."""
     from rich.text import Text
 
@@ -118,9 +118,9 @@ def picture_of(name: str, queries: Sequence[QueryFigures], console: Console) -> 
         <= console.width
     ):
         return table
-    told = [line_of(figures) for figures in queries]
-    told += [work_of(figures) for figures in queries if figures.lacks_workers]
-    return Text("\n".join(told))
+    lines = [line_of(figures) for figures in queries]
+    lines += [batch_of(figures) for figures in queries if figures.lacks_workers]
+    return Text("\n".join(lines))
 
 
 def table_of(name: str, queries: Sequence[QueryFigures]) -> RenderableType:
@@ -142,10 +142,10 @@ def table_of(name: str, queries: Sequence[QueryFigures]) -> RenderableType:
             width=BAR_WIDTH,
             pulse=fraction is None and figures.batch < 0,
         )
-        is_told = figures.batch >= 0 and figures.waits_for is None
+        has_batch = figures.batch >= 0 and figures.waits_for is None
         table.add_row(
             Text(printable(figures.name)),
-            str(figures.batch) if is_told else figures.state,
+            str(figures.batch) if has_batch else figures.state,
             f"{figures.rows_in:,}",
             f"{figures.rows_in_per_second:,.0f}",
             "-" if figures.rows_out is None else f"{figures.rows_out:,}",
@@ -155,11 +155,11 @@ def table_of(name: str, queries: Sequence[QueryFigures]) -> RenderableType:
             bar if fraction is not None or figures.batch < 0 else "",
         )
     outages = [
-        f"{printable(figures.name)}: {words}"
+        f"{printable(figures.name)}: {message}"
         for figures in queries
-        if (words := outage_of(figures)) is not None
+        if (message := outage_of(figures)) is not None
     ]
-    outages += [work_of(figures) for figures in queries if figures.lacks_workers]
+    outages += [batch_of(figures) for figures in queries if figures.lacks_workers]
     if outages:
         table.caption = Text("\n".join(outages), style="yellow")
         table.caption_justify = "left"
@@ -169,27 +169,27 @@ def table_of(name: str, queries: Sequence[QueryFigures]) -> RenderableType:
 def outage_of(figures: QueryFigures) -> str | None:
     if figures.waits_for is None:
         return None
-    return outage_words(figures.waits_for, figures.waiting_seconds, figures.patience_seconds)
+    return describe_outage(figures.waits_for, figures.waiting_seconds, figures.patience_seconds)
 
 
-def outage_words(servers: str, seconds: float, patience_seconds: float | None) -> str:
-    """Who does not answer, for how long, and how long that is borne."""
-    going_on = "it goes on trying"
+def describe_outage(servers: str, seconds: float, patience_seconds: float | None) -> str:
+    """Which servers do not answer, for how long, and how long it keeps trying."""
+    retrying = "still trying"
     if patience_seconds is not None and patience_seconds > seconds:
-        going_on += f", for {show_duration(patience_seconds * 1000)} in all"
+        retrying += f", for {show_duration(patience_seconds * 1000)} in all"
     since = f" for {show_duration(int(seconds) * 1000)}" if seconds >= 1 else ""
-    return f"no broker has answered at {printable(servers)}{since}; {going_on}"
+    return f"no broker has answered at {printable(servers)}{since}; {retrying}"
 
 
-def is_telling_work(figures: QueryFigures) -> bool:
-    """Whether it is at a batch for so long that somebody may wonder."""
-    return figures.waits_for is None and figures.at_work_seconds >= SILENCE_SECONDS
+def is_batch_slow(figures: QueryFigures) -> bool:
+    """Whether the current batch has run for so long that a user may wonder."""
+    return figures.waits_for is None and figures.at_work_seconds >= REMINDER_SECONDS
 
 
-def work_of(figures: QueryFigures) -> str:
+def batch_of(figures: QueryFigures) -> str:
     which = "its first batch" if figures.batch < 0 else f"batch {figures.batch + 1}"
-    told = f"{printable(figures.name)}: at {which} for {show_duration(figures.at_work_seconds * 1000)}"
-    return f"{told}; {NO_WORKERS}" if figures.lacks_workers else told
+    line = f"{printable(figures.name)}: running {which} for {show_duration(figures.at_work_seconds * 1000)}"
+    return f"{line}; {NO_WORKERS}" if figures.lacks_workers else line
 
 
 def line_of(figures: QueryFigures) -> str:

@@ -1,4 +1,4 @@
-"""`penstock pipeline`: see and stop the pipelines of other processes; how one runs is in `cli.pipeline_run`."""
+"""`penstock pipeline list`, `status` and `stop`; `cli.pipeline_run` runs one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.cli.output import Column, Output, show_bytes, show_count, show_dur
 if TYPE_CHECKING:
     from penstock.spark.pipelines.registry import Entry
 
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 
 
 def list_pipelines(output: Output) -> None:
@@ -31,7 +31,7 @@ def list_pipelines(output: Output) -> None:
             Column("running_ms", "running", show_duration),
         ],
         [_row(entry) for entry in entries],
-        empty="No pipeline runs here. `penstock pipeline run FILE` runs one.",
+        empty="No pipeline is running. `penstock pipeline run FILE` starts one.",
     )
 
 
@@ -73,7 +73,7 @@ def show_status(names: tuple[str, ...], output: Output) -> None:
             for entry in chosen
             for query in entry.queries
         ],
-        empty="No query runs yet." if chosen else "No pipeline runs here.",
+        empty="No query is running yet." if chosen else "No pipeline is running.",
     )
 
 
@@ -84,20 +84,20 @@ def stop_pipelines(names: tuple[str, ...], *, timeout: float, output: Output) ->
     entries = registry.running(directory)
     stopping = [_find(entries, name) for name in names]
     for entry in stopping:
-        registry.tell(directory, entry, signal.SIGTERM)
+        registry.send_signal(directory, entry, signal.SIGTERM)
     deadline = time.monotonic() + timeout
-    with output.progress("waiting for the batches at hand"):
+    with output.progress("waiting for the current batches"):
         for entry in stopping:
             while registry.is_held(directory, entry.name):
                 if time.monotonic() > deadline:
                     raise Refusal(
-                        f"{entry.name} (process {entry.pid}) was told to stop and has not, in {timeout:.0f} seconds; "
-                        "`penstock pipeline status` shows what it is at"
+                        f"{entry.name} (process {entry.pid}) has not stopped within {timeout:.0f} seconds; "
+                        "`penstock pipeline status` shows its current batch"
                     )
-                time.sleep(LOOK_SECONDS)
+                time.sleep(POLL_SECONDS)
     for entry in stopping:
         output.result(
-            f"{entry.name} is stopped", {"pipeline": entry.name, "pid": entry.pid, "state": "stopped"}
+            f"{entry.name} has stopped", {"pipeline": entry.name, "pid": entry.pid, "state": "stopped"}
         )
 
 
@@ -113,12 +113,12 @@ def _find(entries: list[Entry], name: str) -> Entry:
 
     known = ", ".join(entry.name for entry in entries) or "none"
     log = registry.state_directory() / f"{name}.log"
-    last = f"; what Spark said in its last run is in {log}" if logs.has_words(log) else ""
-    raise Refusal(f"no pipeline {name} runs here; running: {known}{last}", status=FAILED)
+    last = f"; the Spark log of its last run is {log}" if logs.has_content(log) else ""
+    raise Refusal(f"pipeline {name} is not running; running: {known}{last}", status=FAILED)
 
 
 def _state_of(query: dict[str, Any]) -> str:
-    """With the reason where it waits."""
+    """The state; with the servers if it waits for them."""
     servers = query.get("waits_for")
     return f"waiting for {servers}" if servers else str(query["state"])
 

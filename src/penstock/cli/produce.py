@@ -1,4 +1,4 @@
-"""What `penstock produce` does: the source of records, and what is told when they are written."""
+"""`penstock produce`: read records from their source, write them, and report the result."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import BinaryIO
 
 from penstock.cli.failures import Misuse, Refusal
 from penstock.cli.output import Output, say
-from penstock.cli.producing import Written, write_records
+from penstock.cli.record_writer import Written, write_records
 from penstock.cli.records.formats import FormatWriter
 from penstock.cli.records.line_reader import Header, LineRules, NewRecord, read_json, read_lines
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where records come from, and what they all have in common."""
+    """Where records come from, and the defaults for all of them."""
 
     values: tuple[str, ...]
     file: str | None
@@ -34,17 +34,17 @@ class Source:
 
     def check(self) -> None:
         if self.values and self.file is not None:
-            raise Misuse("values and --file are two sources; choose one")
+            raise Misuse("give values or --file, not both")
         if self.key is not None and self.key_separator is not None:
-            raise Misuse("--key is for all records, --key-separator for each; choose one")
+            raise Misuse("give --key (for all records) or --key-separator (for each), not both")
         if self.format != "lines" and self.key_separator is not None:
-            raise Misuse(f"--key-separator is for lines, not for --format {self.format}")
+            raise Misuse(f"--key-separator needs --format lines, not {self.format}")
         for header in self.headers:
             if "=" not in header:
                 raise Misuse(f"--header {header}: must be name=value")
 
     def records(self, stream: BinaryIO | None) -> Iterator[NewRecord]:
-        """All records, from the words of the command line or from a stream."""
+        """All records, from the command line or from a stream."""
         rules = LineRules(
             has_key=self.key_separator is not None,
             key_separator=self.key_separator or "\t",
@@ -67,7 +67,7 @@ class Source:
         try:
             return self.value_writer.write_text(data.decode())
         except ValueError as problem:
-            raise Refusal(f"the input cannot be written: {problem}") from problem
+            raise Refusal(f"cannot serialize the input: {problem}") from problem
 
     def _read_json(self, lines: Iterator[str]) -> Iterator[NewRecord]:
         return read_json(
@@ -77,7 +77,7 @@ class Source:
         )
 
     def _complete(self, record: NewRecord) -> NewRecord:
-        """With what was said of all records, where the record does not say otherwise."""
+        """Add the defaults that the record does not set itself."""
         if self.key is None and self.partition is None and not self.headers:
             return record
         return record._replace(
@@ -104,7 +104,7 @@ class Source:
 
 
 def run(topic: str, source: Source, settings: Mapping[str, object], output: Output) -> None:
-    """Write the records and tell what was written."""
+    """Write the records and print the result."""
     source.check()
     with ExitStack() as stack:
         stream: BinaryIO | None = None
@@ -119,13 +119,13 @@ def run(topic: str, source: Source, settings: Mapping[str, object], output: Outp
             say(f"Each line is a record of {topic}; Ctrl-D ends.")
         began = time.perf_counter()
         progress = output.progress(f"writing to {topic}", total=size, unit="bytes")
-        if not is_typed:  # a person who types needs the line for that
+        if not is_typed:  # the bar would disturb typing
             stack.enter_context(progress)
         written = write_records(
             topic,
             source.records(stream),
             settings,
-            note=lambda written: progress.update(written.bytes),
+            on_progress=lambda written: progress.update(written.bytes),
         )
         seconds = time.perf_counter() - began
     output.result(_sentence(topic, written, seconds), _facts(topic, written, seconds))

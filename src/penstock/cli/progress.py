@@ -1,7 +1,7 @@
-"""Progress on stderr, for whatever takes longer than a second.
+"""A progress bar on stderr, for work that takes longer than a second.
 
-Nothing is shown, and rich is not even loaded, before that second is over, nor where stderr is no terminal. Then a
-bar (or a spinner, where nobody knows how much there is to do) appears, and it is gone when the work is done.
+Before that, and if stderr is not a terminal, nothing is shown and rich is not loaded. Without a total it is a spinner.
+It disappears when the work is done.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-PATIENCE_SECONDS = 1.0
+DELAY_SECONDS = 1.0
 
 
 class Progress:
-    """How far some work is. Its numbers may be set from any thread."""
+    """The progress of some work. May be updated from any thread."""
 
     def __init__(self, what: str, *, total: float | None, unit: str, is_shown: bool) -> None:
         self.what = what
@@ -33,7 +33,7 @@ class Progress:
 
     def __enter__(self) -> Self:
         if self._is_shown:
-            self._timer = threading.Timer(PATIENCE_SECONDS, self._appear)
+            self._timer = threading.Timer(DELAY_SECONDS, self._show_bar)
             self._timer.daemon = True
             self._timer.start()
         return self
@@ -59,7 +59,7 @@ class Progress:
         if bar is not None and task is not None:
             bar.update(task, completed=done, total=self.total, description=self.what)
 
-    def _appear(self) -> None:
+    def _show_bar(self) -> None:
         from rich.console import Console
         from rich.progress import (
             BarColumn,

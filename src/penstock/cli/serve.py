@@ -1,7 +1,7 @@
-"""`penstock serve`: read the settings, start a node, and stay until it is told to stop.
+"""`penstock serve`: read the settings, start a node, and run it until a signal stops it.
 
-Whatever stands in the way is told in one message: what was refused, where it was said, and what to do next. The line
-that begins with `penstock ready` is all that goes to stdout; a script may wait for it.
+An error message contains the reason, where the setting comes from, and what to do next. Only the line that begins
+with `penstock ready` goes to stdout; a script may wait for it.
 """
 
 from __future__ import annotations
@@ -12,43 +12,36 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from penstock.cli.connection import read_properties
+from penstock.cli.failures import FAILED, Misuse, Refusal
 from penstock.cli.logs import set_up_logging
+from penstock.cli.values import read_pairs
 from penstock.config.broker import BrokerSettings, find_setting
-from penstock.config.declare import Standing
+from penstock.config.declare import Support
 from penstock.config.errors import BadSetting
-from penstock.config.properties import BadProperties, decode_properties, parse_properties
 
 if TYPE_CHECKING:
     from penstock.node.process import Ready
 
 logger = logging.getLogger(__name__)
 
-FAILED = 1
-MISUSED = 2
+DEFAULT_PORT = 9092
 
-# What helps where the operating system says no and the node has no better words.
+# Advice for errors of the operating system.
 REMEDIES = {
     errno.EACCES: "Choose a directory that you may write to: --set log.dirs=DIRECTORY",
     errno.EROFS: "Choose a directory that can be written to: --set log.dirs=DIRECTORY",
-    errno.ENOSPC: "Make room, or choose a directory on another disk: --set log.dirs=DIRECTORY",
+    errno.ENOSPC: "Free some space, or choose a directory on another disk: --set log.dirs=DIRECTORY",
 }
 
 
-class Refusal(Exception):
-    """Why the node is not started, in words for the one who started it."""
-
-
 def serve(file: str | None, assignments: Sequence[str], *, log_level: str) -> int:
-    """Run a node until it is told to stop; the exit status."""
-    try:
-        settings = read_settings(file, assignments)
-    except Refusal as refusal:
-        print(f"penstock: {refusal}", file=sys.stderr)
-        return MISUSED
+    """Run a node until a signal stops it. Returns the exit status."""
+    settings = read_settings(file, assignments)
     set_up_logging(log_level)
-    _tell_what_has_no_effect(settings)
+    _log_ignored(settings)
 
-    # Most of the code that there is: not for one who only gets a refusal.
+    # Most of the code: imported only if the settings are valid.
     from penstock.node import process
 
     try:
@@ -59,55 +52,57 @@ def serve(file: str | None, assignments: Sequence[str], *, log_level: str) -> in
         return FAILED
 
 
+def address_settings(data: str | None, host: str | None, port: int | None) -> tuple[str, ...]:
+    """The settings of --data, --host and --port."""
+    settings = []
+    if data is not None:
+        settings.append(f"log.dirs={data}")
+    if host is not None or port is not None:
+        settings.append(f"listeners=PLAINTEXT://{host or '127.0.0.1'}:{port or DEFAULT_PORT}")
+    return tuple(settings)
+
+
 def read_settings(file: str | None, assignments: Sequence[str]) -> BrokerSettings:
-    """The settings of the file, with the assignments of the command line over them, or `Refusal`."""
-    properties = _read_file(file) if file is not None else {}
-    assigned = dict(map(_read_assignment, assignments))
+    """The settings of the file and the command line, or `Misuse`."""
+    properties = read_properties_file(file) if file is not None else {}
+    assigned = read_pairs(assignments, option="--set", example="num.partitions=3")
     try:
         return BrokerSettings.load({**properties, **assigned})
     except BadSetting as bad:
         place = _place_of(bad.key, file, properties, assigned)
-        lesson = f"\n`penstock settings {bad.key}` tells more." if find_setting(bad.key) else ""
-        raise Refusal(f"{bad}{place}{lesson}") from bad
+        hint = f"\n`penstock settings {bad.key}` explains it." if find_setting(bad.key) else ""
+        raise Misuse(f"{bad}{place}{hint}") from bad
 
 
-def _read_file(file: str) -> dict[str, str]:
+def read_properties_file(file: str) -> dict[str, str]:
     try:
-        with open(file, "rb") as stream:
-            return parse_properties(decode_properties(stream.read()))
+        return read_properties(file)
     except OSError as problem:
-        raise Refusal(
+        raise Misuse(
             f"cannot read {file}: {problem.strerror}\n"
-            "Name a file of settings, or none to serve on 127.0.0.1:9092 with what is built in."
+            "Name a properties file, or none to listen on 127.0.0.1:9092 with the default settings."
         ) from problem
-    except BadProperties as bad:
-        raise Refusal(f"cannot read {file}: {bad}") from bad
-
-
-def _read_assignment(assignment: str) -> tuple[str, str]:
-    key, separator, value = assignment.partition("=")
-    if not separator or not key.strip():
-        raise Refusal(f"--set {assignment}: must be key=value, such as --set num.partitions=3")
-    return key.strip(), value
+    except Refusal as bad:
+        raise Misuse(str(bad)) from bad
 
 
 def _place_of(key: str, file: str | None, properties: dict[str, str], assigned: dict[str, str]) -> str:
     if key in assigned:
-        return f"\nIt was said by --set {key}={assigned[key]}."
-    return f"\nIt was said in {file}." if key in properties else ""
+        return f"\nIt comes from --set {key}={assigned[key]}."
+    return f"\nIt comes from {file}." if key in properties else ""
 
 
-def _tell_what_has_no_effect(settings: BrokerSettings) -> None:
+def _log_ignored(settings: BrokerSettings) -> None:
     not_yet: list[str] = []
     foreign: list[str] = []
     for name in settings.ignored:
         setting = find_setting(name)
-        is_to_come = setting is not None and setting.standing is Standing.NOT_YET
-        (not_yet if is_to_come else foreign).append(name)
+        is_planned = setting is not None and setting.support is Support.NOT_YET
+        (not_yet if is_planned else foreign).append(name)
     if not_yet:
-        logger.warning("accepted, but not in force in this version: %s", ", ".join(not_yet))
+        logger.warning("ignoring settings that are not implemented yet: %s", ", ".join(not_yet))
     if foreign:
-        logger.info("accepted, but without meaning here: %s", ", ".join(foreign))
+        logger.info("ignoring settings that only apply to Apache Kafka: %s", ", ".join(foreign))
 
 
 def _announce(ready: Ready) -> None:

@@ -1,7 +1,6 @@
-"""`penstock settings`: what there is to set, from the same declarations that validate it.
+"""`penstock settings`: all settings, from the same declarations that validate them.
 
-On a terminal it is a table, or a page for a single setting; into a pipe goes one line a setting, with tabs;
-`--json` is for programs.
+On a terminal it prints a table, or a page for a single setting; in a pipe one tab-separated line per setting.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import difflib
 import sys
 from collections.abc import Iterable, Mapping
 
+from penstock.cli.failures import FAILED
 from penstock.cli.output import Output
 from penstock.config.broker import BrokerSettings
 from penstock.config.declare import Dynamic, Setting
@@ -28,7 +28,6 @@ TABLES: Mapping[str, Mapping[str, Setting]] = {
 }
 CLIENTS = ("producer", "consumer", "admin")
 
-FAILED = 1
 COLUMNS = ("name", "default", "allowed", "changes", "documentation")
 
 
@@ -40,13 +39,13 @@ def show_settings(
     on_terminal: bool,
     as_json: bool = False,
 ) -> int:
-    """Print the settings whose name contains `name`, of one of `TABLES`; the exit status."""
+    """Print the settings of one of `TABLES` whose name contains `name`. Returns the exit status."""
     chosen = choose(TABLES[of], name, in_force=in_force)
     if not chosen:
         print(f"penstock: {_not_found(name, of)}", file=sys.stderr)
         return FAILED
     if name is not None and name not in TABLES[of] and (flags := _flags_for(name)):
-        print(f"{name} itself is a setting of something else: try {flags}", file=sys.stderr)
+        print(f"{name} itself is not a {of} setting: try {flags}", file=sys.stderr)
     rows = [_row(setting, of) for setting in chosen]
     if as_json:
         Output(as_json=True).table(COLUMNS, rows)
@@ -61,7 +60,7 @@ def show_settings(
 
 
 def choose(table: Mapping[str, Setting], name: str | None, *, in_force: bool) -> list[Setting]:
-    """By name: the one called so, or else all that have it in their names."""
+    """The setting with this name, or else all whose names contain it."""
     if name is not None and name in table:
         return [table[name]]
     return [
@@ -73,16 +72,16 @@ def choose(table: Mapping[str, Setting], name: str | None, *, in_force: bool) ->
 
 def _not_found(name: str | None, of: str) -> str:
     if flags := _flags_for(name):
-        return f"no setting of a {of} is called {name}; try {flags}"
+        return f"{name} is not a {of} setting; try {flags}"
     for table in (TABLES[of], *TABLES.values()):
         if near := difflib.get_close_matches(str(name), table, n=1, cutoff=0.75):
-            where = "" if table is TABLES[of] else f" Then say {_flags_for(near[0])} too."
-            return f"no setting is called {name}; did you mean {near[0]}?{where}"
-    return f"no setting is called {name}, nor has it in its name"
+            where = "" if table is TABLES[of] else f" It needs {_flags_for(near[0])}."
+            return f"unknown setting {name}; did you mean {near[0]}?{where}"
+    return f"no setting has {name} in its name"
 
 
 def _flags_for(name: str | None) -> str:
-    """What to say to be told of a setting by its whole name; nothing where only brokers have it, or nobody."""
+    """The options that select the other tables with this setting."""
     return " or ".join(f"--{kind}" for kind, table in TABLES.items() if kind != "broker" and name in table)
 
 
@@ -117,7 +116,7 @@ def _print_table(settings: Iterable[Setting]) -> None:
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 1, 0))
-    for heading in ("setting", "default", "meaning"):
+    for heading in ("setting", "default", "documentation"):
         table.add_column(heading, overflow="fold")
     for setting in settings:
         table.add_row(
@@ -128,7 +127,7 @@ def _print_table(settings: Iterable[Setting]) -> None:
 
 def _default(setting: Setting) -> str:
     default = setting.default
-    if setting is BROKER_DYNAMIC.get(setting.name):  # one of them depends on the user
+    if setting is BROKER_DYNAMIC.get(setting.name):  # log.dirs depends on the user
         default = BrokerSettings.load({}).default(setting.name)
     text = setting.show(default)
     return "none" if text is None else text or "empty"
@@ -136,18 +135,18 @@ def _default(setting: Setting) -> str:
 
 def _changes(setting: Setting, of: str) -> str:
     if of != "broker":
-        return f"with a new {of}" if of in CLIENTS else "at run time"
+        return f"with a new {of}" if of in CLIENTS else "at runtime"
     match setting.dynamic:
         case Dynamic.READ_ONLY:
-            return "at the start"
+            return "at startup"
         case Dynamic.PER_BROKER:
-            return "at run time, for each broker"
+            return "at runtime, per broker"
         case Dynamic.CLUSTER_WIDE:
-            return "at run time, for one broker or all"
+            return "at runtime, per broker or cluster-wide"
 
 
 def _elsewhere(name: str) -> list[str]:
-    """What the same thing is called for a topic, a group or a broker."""
+    """The names of the same setting for topics, groups and brokers."""
     names: set[str] = set()
     for topic_name, synonyms in topic_table.BROKER_SYNONYMS.items():
         alike = {topic_name, *(synonym.name for synonym in synonyms)}

@@ -1,4 +1,4 @@
-"""`penstock spark cluster`: start it, say where it is, and stay until it is told to stop or a part of it ends."""
+"""`penstock spark cluster`: start it, print its address, and run until a signal or until a part of it exits."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def run_cluster(
     connect: bool,
     connect_port: int | None,
 ) -> int:
-    """Run a cluster until it is told to stop; the exit status."""
+    """Run a cluster until a signal stops it. Returns the exit status."""
     from penstock.spark.cluster import DEFAULT_CONNECT_PORT, DEFAULT_PORT, Cluster
 
     ending = signals_to_handle(*ENDING)
-    for number in ending:  # all as Ctrl-C, also while it starts: nothing of it may stay behind
+    for number in ending:  # like Ctrl-C, also during startup: no process may stay behind
         signal.signal(number, signal.default_int_handler)
     cluster = Cluster(
         workers=workers,
@@ -43,10 +43,10 @@ def run_cluster(
     try:
         with output.progress("starting the cluster"), cluster:
             _announce(output, cluster.url, cluster.connect_url, workers, cluster.cores, memory)
-            told = threading.Event()
+            is_stopped = threading.Event()
             for number in ending:
-                signal.signal(number, lambda *_: told.set())
-            while not told.wait(CHECK_SECONDS):
+                signal.signal(number, lambda *_: is_stopped.set())
+            while not is_stopped.wait(CHECK_SECONDS):
                 cluster.check()
             say("stopping the cluster")
     except KeyboardInterrupt:

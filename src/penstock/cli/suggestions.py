@@ -1,8 +1,8 @@
-"""What to do next, where a command knows better than the error: close names, and what a broker does not serve.
+"""Advice for errors where a command knows more than the client: close names, and unsupported APIs.
 
-An error of the client ends with its own advice. That advice fits a program; for `topics delete nosuch`, "create the
-topic" is nonsense. `add_suggestions` looks for names that are close while the cluster can still be asked, and notes
-them on the errors. `sentence` then puts the note in place of the advice.
+An error of the client ends with advice for programs; for `topics delete nosuch`, "create the topic" is nonsense.
+`add_suggestions` looks up close names while the connection is open, and adds them to the errors as notes. `sentence`
+replaces the advice by the note.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from penstock.client.errors import BrokerError, ItemsFailed, PenstockError
 if TYPE_CHECKING:
     from penstock.client.cluster_client import ClusterClient
 
-LOOK_S = 5.0  # a suggestion is not worth a longer wait
+LOOKUP_S = 5.0  # a suggestion is not worth a longer wait
 CLOSENESS = 0.6
 
-# What the APIs are for that a broker may lack altogether.
+# Features of APIs that a broker may not support.
 SUBJECTS = {
     "Acl": "ACLs",
     "UserScramCredentials": "users with SCRAM passwords",
@@ -34,7 +34,7 @@ NOT_SERVED = re.compile(r"does not serve (\w+)")
 
 
 def sentence(problem: PenstockError) -> str:
-    """The error in words, with the best advice there is."""
+    """The error message with the best advice."""
     text = str(problem)
     for error in _leaves(problem):
         advice = _advice(error)
@@ -42,25 +42,23 @@ def sentence(problem: PenstockError) -> str:
             continue
         if error.advice:
             text = text.replace(error.advice, advice, 1)
-        else:  # before the name of the code, which stands last
-            told = str(error)
+        else:  # before the error code at the end
+            message = str(error)
             code = f" [{error.code.name}]" if error.code is not None else ""
-            text = text.replace(told, f"{told.removesuffix(code)}; {advice}{code}", 1)
+            text = text.replace(message, f"{message.removesuffix(code)}; {advice}{code}", 1)
     return text
 
 
 def _advice(error: PenstockError) -> str | None:
     notes: list[str] = getattr(error, "__notes__", [])
     if notes:
-        return "; ".join(reversed(notes))  # a command's own note is older, and comes last
-    if isinstance(error, errors.UnsupportedVersion) and (found := NOT_SERVED.search(str(error.words))):
+        return "; ".join(reversed(notes))  # the note of the command was added first, and comes last
+    if isinstance(error, errors.UnsupportedVersion) and (found := NOT_SERVED.search(str(error.detail))):
         return _not_served(found[1])
     if isinstance(error, errors.BrokerNotAvailable):
-        return "`penstock cluster describe` lists the brokers that run"
+        return "`penstock cluster describe` lists the running brokers"
     if isinstance(error, errors.InvalidConfig):
-        return (
-            "look a setting up with `penstock settings NAME`, of topics with --topic, of groups with --group"
-        )
+        return "`penstock settings NAME` explains a setting (--topic for topics, --group for groups)"
     return None
 
 
@@ -68,28 +66,28 @@ def _not_served(api: str) -> str:
     for part, subject in SUBJECTS.items():
         if part in api:
             return (
-                f"this broker has no {subject}, and Penstock's own does not have them yet "
-                "(`penstock cluster apis` lists what it serves)"
+                f"this broker does not support {subject} (nor does Penstock's broker yet); "
+                "`penstock cluster apis` lists what it supports"
             )
-    return "`penstock cluster apis` lists what this broker serves"
+    return "`penstock cluster apis` lists what this broker supports"
 
 
 async def add_suggestions(problem: PenstockError, client: ClusterClient) -> None:
-    """Note on each error about an unknown topic, group or transactional id which names are close."""
+    """Add close names to each error about an unknown topic, group or transactional id."""
     unknown = [error for error in _leaves(problem) if isinstance(error, tuple(KINDS))]
     for kind, (noun, command, names_of) in KINDS.items():
         wanted = [error for error in unknown if isinstance(error, kind)]
         if not wanted:
             continue
         names: list[str] = []
-        with suppress(PenstockError):  # the first error is what counts
+        with suppress(PenstockError):  # the original error matters more
             names = sorted(await names_of(client))
         for error in wanted:
             note(error, names, noun=noun, command=command)
 
 
 def add_topic_suggestions(problem: PenstockError, names: Callable[[], Iterable[str]]) -> None:
-    """The same for a client that knows topics only."""
+    """The same for a consumer, which knows only topics."""
     wanted = [error for error in _leaves(problem) if isinstance(error, errors.UnknownTopicOrPartition)]
     if wanted:
         known: list[str] = []
@@ -104,7 +102,7 @@ def note(error: BrokerError, names: list[str], *, noun: str, command: str) -> No
     if noun == "topic" and name in names:  # the topic exists, without this partition
         error.add_note(f"`penstock topics describe {name}` lists its partitions")
         return
-    import difflib  # only a failing command has to pay for it
+    import difflib  # only errors pay for the import
 
     near = difflib.get_close_matches(name, names, n=1, cutoff=CLOSENESS)
     listing = f"`{command}` lists all {noun}s"
@@ -112,7 +110,7 @@ def note(error: BrokerError, names: list[str], *, noun: str, command: str) -> No
 
 
 def _name(about: object) -> str:
-    """The name of what an error is about: a topic, a partition's topic, or a resource such as `topic orders`."""
+    """The name in an error: of a topic, of a partition's topic, or of a resource."""
     for attribute in ("topic", "name"):
         found = getattr(about, attribute, None)
         if isinstance(found, str):
@@ -132,20 +130,20 @@ def _leaves(problem: PenstockError) -> Iterator[PenstockError]:
 async def _topics(client: ClusterClient) -> list[str]:
     from penstock.client.admin.topics import TopicsAdmin
 
-    listed = await TopicsAdmin(client).list_topics(include_internal=True, timeout=LOOK_S)
+    listed = await TopicsAdmin(client).list_topics(include_internal=True, timeout=LOOKUP_S)
     return [topic.name for topic in listed]
 
 
 async def _groups(client: ClusterClient) -> list[str]:
     from penstock.client.admin.groups import GroupsAdmin
 
-    return [group.group_id for group in await GroupsAdmin(client).list_groups(timeout=LOOK_S)]
+    return [group.group_id for group in await GroupsAdmin(client).list_groups(timeout=LOOKUP_S)]
 
 
 async def _transactional_ids(client: ClusterClient) -> list[str]:
     from penstock.client.admin.transactions import TransactionsAdmin
 
-    listed = await TransactionsAdmin(client).list_transactions(timeout=LOOK_S)
+    listed = await TransactionsAdmin(client).list_transactions(timeout=LOOKUP_S)
     return [each.transactional_id for each in listed]
 
 

@@ -1,4 +1,4 @@
-"""Points in time as people type them: `2026-01-31T12:00:00Z`, `2026-01-31`, or how long ago, `15m`."""
+"""Points in time as users type them: `2026-01-31T12:00:00Z`, `2026-01-31`, or how long ago, `15m`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXAMPLES = "a time such as 2026-01-31T12:00:00Z, or how long ago, such as 15m"
 
 
 def parse_time(text: str, *, now_ms: int) -> int | None:
-    """Milliseconds since 1970, or None for what is no time. Without a time zone, it is UTC."""
+    """Milliseconds since 1970, or None if the text is not a time. Without a time zone it is UTC."""
     if ago := AGO.fullmatch(text):
         return now_ms - int(ago[1]) * AGO_MS[ago[2]]
     try:

@@ -1,7 +1,7 @@
-"""One file a command, named after it; its `command` is a `Command` or a `Group`.
+"""One module per command, with a `command` that is a `Command` or a `Group`.
 
-Nothing is imported here: a line loads the one command that it names. A module of this package imports at its top
-only what declares its options; what it works with, it imports inside its functions.
+Only the named command is imported. Its module imports at the top only what declares its options; everything else is
+imported inside its functions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from penstock.cli.declare import Command, Group
 
-# In the order, and under the headings, of `penstock --help`.
+# The headings of `penstock --help`, in order.
 PANELS = {
     "Records": ("produce", "consume", "perf"),
     "Cluster": (
@@ -31,7 +31,7 @@ PANELS = {
         "quotas",
         "users",
     ),
-    "Watching": ("top",),
+    "Monitoring": ("top",),
     "Pipelines": ("pipeline", "spark"),
     "Server": ("serve", "settings", "storage", "logs", "demo"),
     "This program": ("version", "completion", "complete"),

@@ -1,11 +1,11 @@
-"""`penstock acls`: who may do what to which resource."""
+"""`penstock acls`: access control lists."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from penstock.cli.connection import Connection
-from penstock.cli.declare import Group, Option
+from penstock.cli.declare import Group, option
 from penstock.cli.output import Output
 
 if TYPE_CHECKING:
@@ -17,21 +17,21 @@ command = Group(help="List, add and remove access control entries.", kafka="kafk
 
 
 class Resources(NamedTuple):
-    """What is to be protected: a bundle of options."""
+    """Resources: a bundle of options."""
 
     topics: Annotated[
-        tuple[str, ...], Option("--topic", help="A topic. May be repeated.", complete="topic")
+        tuple[str, ...], option("--topic", help="A topic. May be repeated.", complete="topic")
     ] = ()
     groups: Annotated[
-        tuple[str, ...], Option("--group", help="A group. May be repeated.", complete="group")
+        tuple[str, ...], option("--group", help="A group. May be repeated.", complete="group")
     ] = ()
     transactional_ids: Annotated[
-        tuple[str, ...], Option("--transactional-id", help="A transactional id. May be repeated.")
+        tuple[str, ...], option("--transactional-id", help="A transactional id. May be repeated.")
     ] = ()
-    users: Annotated[tuple[str, ...], Option("--on-user", help="A user, for delegation tokens.")] = ()
-    tokens: Annotated[tuple[str, ...], Option("--token", help="A delegation token.")] = ()
-    cluster: Annotated[bool, Option("--cluster", help="The cluster itself.")] = False
-    prefixed: Annotated[bool, Option("--prefixed", help="The names are beginnings of names.")] = False
+    users: Annotated[tuple[str, ...], option("--on-user", help="A user, for delegation tokens.")] = ()
+    tokens: Annotated[tuple[str, ...], option("--token", help="A delegation token.")] = ()
+    cluster: Annotated[bool, option("--cluster", help="The cluster itself.")] = False
+    prefixed: Annotated[bool, option("--prefixed", help="Treat the names as prefixes.")] = False
 
     def named(self) -> list[tuple[AclResourceType, str]]:
         from penstock.client.admin.acls import CLUSTER_NAME, AclResourceType
@@ -47,19 +47,21 @@ class Resources(NamedTuple):
 
 
 class Who(NamedTuple):
-    """Who may or may not do what: a bundle of options."""
+    """Principals, hosts and operations: a bundle of options."""
 
     allow: Annotated[
         tuple[str, ...],
-        Option("--allow", metavar="User:NAME", help="Who may do it; User:* is everyone. May be repeated."),
+        option(
+            "--allow", metavar="User:NAME", help="A principal to allow; User:* is everyone. May be repeated."
+        ),
     ] = ()
     deny: Annotated[
-        tuple[str, ...], Option("--deny", metavar="User:NAME", help="Who may not do it. May be repeated.")
+        tuple[str, ...], option("--deny", metavar="User:NAME", help="A principal to deny. May be repeated.")
     ] = ()
-    hosts: Annotated[tuple[str, ...], Option("--host", help="Only from this address. May be repeated.")] = ()
+    hosts: Annotated[tuple[str, ...], option("--host", help="Only from this host. May be repeated.")] = ()
     operations: Annotated[
         tuple[str, ...],
-        Option("--operation", "-o", help="read, write, create, describe, alter ... May be repeated."),
+        option("--operation", "-o", help="read, write, create, describe, alter ... May be repeated."),
     ] = ()
 
 
@@ -70,11 +72,10 @@ def list_acls(
     connection: Connection,
     output: Output,
     principal: Annotated[
-        str | None, Option("--principal", metavar="User:NAME", help="Only what is said of this one.")
+        str | None, option("--principal", metavar="User:NAME", help="Only entries of this principal.")
     ] = None,
 ) -> None:
-    """Tell which entries there are: of some resources, or all."""
-    from penstock.cli.asking import ask
+    """List entries, of some resources or of all."""
     from penstock.client.admin.acls import AclsAdmin
 
     filters = _filters(resources, principal)
@@ -83,7 +84,7 @@ def list_acls(
         found = {acl for matching in filters for acl in await admin.describe_acls(matching)}
         return sorted(found)
 
-    _show(output, ask(connection.settings(), AclsAdmin, work), empty="There are no such entries.")
+    _show(output, connection.with_admin(AclsAdmin, work), empty="No entry matches.")
 
 
 def _filters(resources: Resources, principal: str | None) -> list[AclFilter]:
@@ -123,12 +124,11 @@ def _show(output: Output, acls: Iterable[Acl], *, empty: str) -> None:
     ],
 )
 def add(*, who: Who, resources: Resources, connection: Connection, output: Output) -> None:
-    """Allow or deny something to somebody."""
-    from penstock.cli.asking import ask
+    """Allow or deny operations to principals."""
     from penstock.client.admin.acls import AclsAdmin
 
     acls = _entries(who, resources)
-    ask(connection.settings(), AclsAdmin, lambda admin: admin.create_acls(acls))
+    connection.with_admin(AclsAdmin, lambda admin: admin.create_acls(acls))
     _show(output, acls, empty="")
 
 
@@ -136,13 +136,12 @@ def add(*, who: Who, resources: Resources, connection: Connection, output: Outpu
     "remove", examples=["penstock acls remove --allow User:alice --operation read --topic orders"]
 )
 def remove(*, who: Who, resources: Resources, connection: Connection, output: Output) -> None:
-    """Remove entries: exactly these, or all of the resources that are named where nobody is."""
-    from penstock.cli.asking import ask
+    """Remove entries: exactly these, or without --allow and --deny all entries of the resources."""
     from penstock.cli.failures import Misuse
     from penstock.client.admin.acls import AclFilter, AclsAdmin, PatternType
 
     if not resources.named():
-        raise Misuse("say of which resources: --topic, --group, --transactional-id or --cluster")
+        raise Misuse("name the resources: --topic, --group, --transactional-id or --cluster")
     filters: Sequence[AclFilter | Acl]
     if who.allow or who.deny:
         filters = _entries(who, resources)
@@ -152,10 +151,8 @@ def remove(*, who: Who, resources: Resources, connection: Connection, output: Ou
             AclFilter(resource_type=kind, resource_name=name, pattern=pattern)
             for kind, name in resources.named()
         ]
-    removed = ask(connection.settings(), AclsAdmin, lambda admin: admin.delete_acls(filters))
-    _show(
-        output, sorted(acl for acls in removed.values() for acl in acls), empty="There was nothing to remove."
-    )
+    removed = connection.with_admin(AclsAdmin, lambda admin: admin.delete_acls(filters))
+    _show(output, sorted(acl for acls in removed.values() for acl in acls), empty="Nothing to remove.")
 
 
 def _entries(who: Who, resources: Resources) -> list[Acl]:
@@ -167,9 +164,9 @@ def _entries(who: Who, resources: Resources) -> list[Acl]:
         *((name, AclPermission.DENY) for name in who.deny),
     ]
     if not principals:
-        raise Misuse("say to whom: --allow User:alice or --deny User:alice")
+        raise Misuse("name a principal: --allow User:alice or --deny User:alice")
     if not resources.named():
-        raise Misuse("say on what: --topic, --group, --transactional-id or --cluster")
+        raise Misuse("name the resources: --topic, --group, --transactional-id or --cluster")
     for name, _ in principals:
         if ":" not in name:
             raise Misuse(f"{name} is not a principal: write it as User:{name}")

@@ -1,19 +1,17 @@
-"""`penstock complete`: what a shell runs when Tab is pressed. Not for people: `penstock completion` sets it up."""
+"""`penstock complete`: run by the shell on Tab; `penstock completion` sets it up."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from penstock.cli.declare import Argument, Command
+from penstock.cli.declare import Command, argument
 
 
 def complete(
-    shell: Annotated[Literal["bash", "zsh", "fish"], Argument(help="For which shell.")],
-    words: Annotated[
-        tuple[str, ...], Argument(help="The line so far; the last word is the one to complete.")
-    ] = (),
+    shell: Annotated[Literal["bash", "zsh", "fish"], argument(help="The shell.")],
+    words: Annotated[tuple[str, ...], argument(help="The command line; the last word is completed.")] = (),
 ) -> None:
-    """Print what may stand in the place of the last word."""
+    """Print the candidates for the last word."""
     from penstock.cli.completion import asking, candidates, format_for
 
     if words:

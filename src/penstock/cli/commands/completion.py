@@ -1,24 +1,21 @@
-"""`penstock completion`: has a shell complete our commands, options, topics and groups."""
+"""`penstock completion`: shell completion of commands, options, topics and groups."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from penstock.cli.declare import Argument, Command
+from penstock.cli.declare import Command, argument
 
 
 def completion(
     shell: Annotated[
         Literal["bash", "zsh", "fish"] | None,
-        Argument(
-            help="Which shell; the one that SHELL names where nothing is said.", metavar="bash|zsh|fish"
-        ),
+        argument(help="The shell, by default the one in SHELL."),
     ] = None,
 ) -> None:
-    """Print what makes a shell complete `penstock` and the scripts of `bin/`.
+    """Print the shell code that completes `penstock` and the scripts of `bin/`.
 
-    Commands, options and their values are completed, and so are topics and groups, as the cluster has them at that
-    moment."""
+    It completes commands, options and their values, and the current topics and groups of the cluster."""
     from penstock.cli.completion import script_for
 
     print(script_for(shell), end="")

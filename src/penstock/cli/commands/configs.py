@@ -1,28 +1,28 @@
-"""`penstock configs`: settings of topics, brokers, groups, loggers and client metrics."""
+"""`penstock configs`: configs of topics, brokers, groups, broker loggers and client metrics."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from penstock.cli.connection import Connection
-from penstock.cli.declare import Argument, Group, Option
+from penstock.cli.declare import Group, argument, option
 from penstock.cli.output import Column, Output
 
 if TYPE_CHECKING:
     from penstock.client.admin.configs import ConfigEntry, ConfigResource
 
 command = Group(
-    help="Tell and change settings of topics, brokers, groups and more, while the cluster runs.",
+    help="Show and change configs of topics, brokers, groups and more, while the cluster runs.",
     kafka="kafka-configs",
 )
 
 Kind = Literal["topic", "broker", "brokers", "broker-logger", "group", "client-metrics"]
 
-KIND = Argument(
+KIND = argument(
     metavar="KIND",
-    help="topic, broker, brokers (the defaults of all), broker-logger, group or client-metrics.",
+    help="topic, broker, brokers (the default of all brokers), broker-logger, group or client-metrics.",
 )
-NAME = Argument(metavar="NAME", help="Its name or number; nothing for brokers.", complete="topic")
+NAME = argument(metavar="NAME", help="The name or broker id; none for brokers.", complete="topic")
 
 
 @command.command(
@@ -37,21 +37,19 @@ def describe(
     kind: Annotated[Kind, KIND],
     name: Annotated[str | None, NAME] = None,
     settings: Annotated[
-        tuple[str, ...], Argument(metavar="SETTING...", help="Only these settings, or those that begin so.")
+        tuple[str, ...], argument(metavar="SETTING...", help="Only these settings; a prefix selects several.")
     ] = (),
     *,
     connection: Connection,
     output: Output,
-    everything: Annotated[bool, Option("--all", help="Also what is as it is by default.")] = False,
-    docs: Annotated[bool, Option("--docs", help="Tell what each setting means.")] = False,
+    everything: Annotated[bool, option("--all", help="Include defaults.")] = False,
+    docs: Annotated[bool, option("--docs", help="Show the documentation of each setting.")] = False,
 ) -> None:
-    """Tell the settings of one thing: those that were set for it, or all."""
-    from penstock.cli.asking import ask
+    """Show the configs of one resource: those set on it, or all."""
     from penstock.client.admin.configs import ConfigsAdmin
 
     resource, prefixes = read_resource(kind, name, settings)
-    config = ask(
-        connection.settings(),
+    config = connection.with_admin(
         ConfigsAdmin,
         lambda admin: admin.describe_config(resource, synonyms=True, documentation=docs),
     )
@@ -61,9 +59,9 @@ def describe(
         if (prefixes and entry.name.startswith(prefixes))
         or (not prefixes and (everything or _is_own(entry, resource)))
     ]
-    columns: list[str | Column] = ["setting", "value", "source", Column("read_only", "read only")]
+    columns: list[str | Column] = ["setting", "value", "source", "read_only"]
     output.table(
-        [*columns, Column("documentation", "meaning")] if docs else columns,
+        [*columns, "documentation"] if docs else columns,
         [
             (
                 entry.name,
@@ -74,12 +72,12 @@ def describe(
             )
             for entry in shown
         ],
-        empty=f"Nothing was set for {resource}; --all tells the defaults.",
+        empty=f"Nothing is set on {resource}; --all shows the defaults.",
     )
 
 
 def _is_own(entry: ConfigEntry, resource: ConfigResource) -> bool:
-    """Whether the value was set for this very thing."""
+    """Whether the value was set on this resource itself."""
     from penstock.client.admin.configs import ConfigSource, ResourceType
 
     if resource.type is ResourceType.BROKER_LOGGER:
@@ -108,30 +106,30 @@ def alter(
     connection: Connection,
     output: Output,
     values: Annotated[
-        tuple[str, ...], Option("--set", "-s", metavar="KEY=VALUE", help="A new value. May be repeated.")
+        tuple[str, ...], option("--set", "-s", metavar="KEY=VALUE", help="A new value. May be repeated.")
     ] = (),
     unset: Annotated[
-        tuple[str, ...], Option("--unset", "-u", metavar="KEY", help="Back to the default. May be repeated.")
+        tuple[str, ...], option("--unset", "-u", metavar="KEY", help="Restore the default. May be repeated.")
     ] = (),
     append: Annotated[
-        tuple[str, ...], Option("--append", metavar="KEY=VALUE", help="Add to a list. May be repeated.")
+        tuple[str, ...], option("--append", metavar="KEY=VALUE", help="Add to a list. May be repeated.")
     ] = (),
     subtract: Annotated[
-        tuple[str, ...], Option("--subtract", metavar="KEY=VALUE", help="Take from a list. May be repeated.")
+        tuple[str, ...],
+        option("--subtract", metavar="KEY=VALUE", help="Remove from a list. May be repeated."),
     ] = (),
-    dry_run: Annotated[bool, Option("--dry-run", help="Only tell whether it could be done.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", help="Validate only; change nothing.")] = False,
 ) -> None:
-    """Change settings of one thing. What is not named stays as it is."""
-    from penstock.cli.asking import ask, read_pairs
+    """Change configs of one resource. Other configs stay as they are."""
     from penstock.cli.compaction import note_compaction
     from penstock.cli.failures import Misuse
+    from penstock.cli.values import read_pairs
     from penstock.client.admin.configs import ConfigsAdmin
 
     resource, _ = read_resource(kind, name, ())
     if not (values or unset or append or subtract):
-        raise Misuse("say what to change: --set key=value, --unset key, --append or --subtract key=value")
-    ask(
-        connection.settings(),
+        raise Misuse("nothing to change: give --set key=value, --unset key, --append or --subtract key=value")
+    connection.with_admin(
         ConfigsAdmin,
         lambda admin: admin.alter_config(
             resource,
@@ -144,40 +142,37 @@ def alter(
     )
     if kind == "topic":
         note_compaction(read_pairs((*values, *append), option="--set"))
-    done = "could be altered so" if dry_run else "altered"
+    done = "valid, not altered" if dry_run else "altered"
     output.result(
-        f"{done}: settings of {resource}",
+        f"{done}: configs of {resource}",
         {"kind": kind, "name": resource.name, "is_done": not dry_run},
     )
 
 
 @command.command("list", examples=["penstock configs list", "penstock configs list --json"])
 def list_resources(*, connection: Connection, output: Output) -> None:
-    """Tell which things can have settings: all there are."""
-    from penstock.cli.asking import ask
+    """List all resources that can have configs."""
     from penstock.client.admin.configs import ConfigsAdmin
 
-    listed = ask(connection.settings(), ConfigsAdmin, lambda admin: admin.list_config_resources())
+    listed = connection.with_admin(ConfigsAdmin, lambda admin: admin.list_config_resources())
     output.table(
         ["kind", "name"],
         [(resource.type.name.lower().replace("_", "-"), resource.name) for resource in listed],
-        empty="There is nothing that has settings.",
+        empty="No resources have configs.",
     )
 
 
 def read_resource(
     kind: str, name: str | None, rest: tuple[str, ...] | list[str]
 ) -> tuple[ConfigResource, tuple[str, ...]]:
-    """What is meant; `brokers` has no name, so what stands there is a setting already."""
+    """The resource; `brokers` has no name, so the word in its place is a setting."""
     from penstock.cli.failures import Misuse
     from penstock.client.admin.configs import ConfigResource, ResourceType
 
     if kind == "brokers":
         return ConfigResource.all_brokers(), tuple([name, *rest] if name is not None else rest)
     if name is None:
-        raise Misuse(f"say which {kind}: penstock configs describe {kind} NAME")
+        raise Misuse(f"name the {kind}: penstock configs describe {kind} NAME")
     if kind in ("broker", "broker-logger") and not name.isdecimal():
-        raise Misuse(
-            f"{name} is not the number of a broker; `penstock cluster describe` tells which there are"
-        )
+        raise Misuse(f"{name} is not a broker id; `penstock cluster describe` lists the brokers")
     return ConfigResource(ResourceType[kind.upper().replace("-", "_")], name), tuple(rest)

@@ -1,103 +1,100 @@
-"""`penstock consume`: records of topics on stdout."""
+"""`penstock consume`: print records of topics."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
 from penstock.cli.connection import Connection
-from penstock.cli.declare import Argument, Command, Option
+from penstock.cli.declare import Command, argument, option
 
 
 def consume(
-    topics: Annotated[tuple[str, ...], Argument(help="What to read.", complete="topic")],
+    topics: Annotated[tuple[str, ...], argument(help="Topics to read.", complete="topic")],
     *,
     connection: Connection,
     follow: Annotated[
-        bool, Option("--follow", "-f", help="Go on when the end is reached, until Ctrl-C.")
+        bool, option("--follow", "-f", help="Wait for new records at the end, until Ctrl-C.")
     ] = False,
     start: Annotated[
         str,
-        Option(
+        option(
             "--from",
             "-s",
             metavar="PLACE",
-            help="Where to begin in each partition: earliest, latest, an offset, -10 for the last ten, a time "
+            help="Where to start in each partition: earliest, latest, an offset, -10 for the last ten, a time "
             "such as 2026-03-14T09:26, or how long ago, such as 15m.",
         ),
     ] = "earliest",
     partitions: Annotated[
         tuple[int, ...],
-        Option("--partition", "-p", help="Only these partitions. May be repeated.", minimum=0),
+        option("--partition", "-p", help="Only these partitions. May be repeated.", minimum=0),
     ] = (),
     group: Annotated[
         str | None,
-        Option(
+        option(
             "--group",
             "-g",
-            help="Read as a member of a group, go on where it is, and commit.",
+            help="Read as a member of a group, from its committed offsets, and commit.",
             complete="group",
         ),
     ] = None,
     limit: Annotated[
-        int | None, Option("--limit", "-n", help="End after so many records.", minimum=1)
+        int | None, option("--limit", "-n", help="Stop after this many records.", minimum=1)
     ] = None,
     format: Annotated[
         Literal["table", "json", "raw", "key-value"],
-        Option("--format", help="How each record is printed: raw is its value alone."),
+        option("--format", help="How to print a record; raw prints only the value."),
     ] = "table",
-    as_json: Annotated[
-        bool, Option("--json", help="Short for --format json: an object on each line.")
-    ] = False,
+    as_json: Annotated[bool, option("--json", help="Short for --format json: one object per line.")] = False,
     template: Annotated[
         str | None,
-        Option(
-            "--template", help="How each record is printed, such as '{partition}/{offset} {key}={value}'."
-        ),
+        option("--template", help="How to print a record, such as '{partition}/{offset} {key}={value}'."),
     ] = None,
     separator: Annotated[
         str,
-        Option(
+        option(
             "--separator",
-            help=r"What ends each record in the format raw, such as \x00; a line break by default.",
+            help=r"What ends a record in the format raw, such as \x00; by default a newline.",
         ),
     ] = "\n",
     key_separator: Annotated[
         str,
-        Option(
+        option(
             "--key-separator",
             "-K",
-            help="What stands between key and value in the format key-value; a tab by default.",
+            help="Separates key and value in the format key-value; by default a tab.",
         ),
     ] = "\t",
     key_format: Annotated[
-        str | None, Option("--key-format", metavar="FORMAT", help="How keys are read, as --value-format.")
+        str | None,
+        option("--key-format", metavar="FORMAT", help="How to deserialize keys; see --value-format."),
     ] = None,
     value_format: Annotated[
         str | None,
-        Option(
+        option(
             "--value-format",
             metavar="FORMAT",
-            help="How values are read: string, json, long, integer, double, boolean, uuid, hex, base64, avro ... "
+            help="How to deserialize values: string, json, long, integer, double, boolean, uuid, hex, base64, avro ... "
             "By default as text.",
         ),
     ] = None,
     committed: Annotated[
-        bool, Option("--committed", help="Leave out what open and aborted transactions wrote.")
+        bool, option("--committed", help="Skip records of open and aborted transactions.")
     ] = False,
 ) -> None:
     """Read records from topics.
 
-    Without `--follow` it ends where the topics ended when it began, and with a group where nothing more comes. Keys
-    and values that are not text are shown with escapes, and in JSON as `{"base64": ...}`, which `produce --format
-    json` reads again. `--key-format` and `--value-format` take the names of the client's deserializers."""
-    from penstock.cli.consume import Wish, run
+    Without `--follow` it reads up to the current end of the topics, with a group until no more records come. Keys and
+    values that are not text are printed with escapes, and in JSON as `{"base64": ...}`, which `produce --format json`
+    reads. `--key-format` and `--value-format` take the names of the client's deserializers."""
+    from penstock.cli.consume import ConsumeOptions, run
     from penstock.cli.escapes import unescape
-    from penstock.cli.records.printers import Look
+    from penstock.cli.records.printers import RecordStyle
 
     isolation = "read_committed" if committed else "read_uncommitted"
-    # Reading a name that was misspelled must not make a topic of that name.
+    # A misspelled name must not create a topic.
     settings = connection.settings(isolation_level=isolation, allow_auto_create_topics="false")
-    look = Look(
+    style = RecordStyle(
         format="json" if as_json else format,
         template=template,
         separator=unescape(separator),
@@ -105,16 +102,16 @@ def consume(
         key_format=key_format or settings.pop("key.deserializer", None),
         value_format=value_format or settings.pop("value.deserializer", None),
     )
-    wish = Wish(
+    options = ConsumeOptions(
         topics=tuple(topics),
         partitions=tuple(partitions),
         start=start,
         group=group,
         follows=follow,
         limit=limit,
-        look=look,
+        style=style,
     )
-    run(wish, settings)
+    run(options, settings)
 
 
 command = Command(

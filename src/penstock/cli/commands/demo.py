@@ -1,33 +1,36 @@
-"""`penstock demo`: what can be said to it. What it does is in `cli.demo`."""
+"""`penstock demo`: its options. `cli.demo` does the work."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from penstock.cli.declare import Command, Option
+from penstock.cli.declare import Command, option
 
 
 def demo(
     *,
     seconds: Annotated[
-        float | None, Option("--seconds", help="End by itself after so long.", minimum=0)
+        float | None, option("--seconds", help="Stop after this many seconds.", minimum=0)
     ] = None,
     port: Annotated[
         int | None,
-        Option("--port", help="Where the broker serves; by default 9092 or any free port.", minimum=1),
+        option("--port", help="Port of the broker; by default 9092, or a free one.", minimum=1),
     ] = None,
+    nodes: Annotated[
+        int, option("--nodes", help="Run a cluster of this many nodes; kill one and watch.", minimum=1)
+    ] = 1,
     broker_alone: Annotated[
-        bool, Option("--broker-alone", help="Without Spark: records written and read, and no pipeline.")
+        bool, option("--broker-alone", help="Without Spark: only produce and consume records.")
     ] = False,
 ) -> int:
-    """Show the whole before your eyes: a broker, orders coming in, and a Spark pipeline that counts them exactly once.
+    """Run a live demo: a broker, incoming orders, and a Spark pipeline that counts them exactly once.
 
-    It goes on until Ctrl-C, and then, or when its time is up, tells what went in and what came out. Where there is no
-    Java for Spark it shows the broker alone, and says what is missing.
+    It runs until Ctrl-C, or for --seconds, and ends with a summary of input and output. Without Java for Spark it shows
+    only one broker, and names what is missing. With --nodes 3, every record has three replicas.
     """
     from penstock.cli.demo import demo
 
-    return demo(seconds=seconds, port=port, is_broker_alone=broker_alone)
+    return demo(seconds=seconds, port=port, nodes=nodes, is_broker_alone=broker_alone)
 
 
-command = Command(demo, examples=["penstock demo", "penstock demo --seconds 60"])
+command = Command(demo, examples=["penstock demo", "penstock demo --seconds 60", "penstock demo --nodes 3"])

@@ -1,15 +1,16 @@
-"""`penstock groups`: who reads what, how far behind they are, and where they go on."""
+"""`penstock groups`: groups, their members, their lag and their committed offsets."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
 from penstock.cli.connection import Connection
-from penstock.cli.declare import Argument, Group, Option
+from penstock.cli.declare import Group, argument, option
+from penstock.cli.flags import OneOf
 from penstock.cli.output import Column, Output, show_duration
 
 if TYPE_CHECKING:
-    from penstock.cli.group_resets import Plan, Target
+    from penstock.cli.group_resets import Plan
     from penstock.client.admin.groups import GroupDescription
     from penstock.client.admin.lag import LagAdmin, PartitionLag
 
@@ -18,12 +19,10 @@ command = Group(
     kafka="kafka-consumer-groups",
 )
 
-GROUP = Argument(metavar="GROUP", help="The group.", complete="group")
-TIME = Option(
-    "--time", help="Also how old the first record is that was not read; reads one batch of each partition."
-)
+GROUP = argument(metavar="GROUP", help="The group.", complete="group")
+TIME = option("--time", help="Also show the age of the first unread record; reads one batch per partition.")
 BEHIND = Column("lag_ms", "behind", show_duration)
-GROUPS = Argument(metavar="GROUP...", help="Groups; all where none is named.", complete="group")
+GROUPS = argument(metavar="GROUP...", help="Groups, by default all.", complete="group")
 
 
 @command.command(
@@ -34,23 +33,22 @@ def list_groups(
     connection: Connection,
     output: Output,
     types: Annotated[
-        tuple[str, ...], Option("--type", help="Only of this type: classic, consumer, streams or share.")
+        tuple[str, ...],
+        option("--type", help="Only groups of this type: classic, consumer, streams or share."),
     ] = (),
     states: Annotated[
-        tuple[str, ...], Option("--state", help="Only in this state: stable, empty, preparing-rebalance ...")
+        tuple[str, ...],
+        option("--state", help="Only groups in this state: stable, empty, preparing-rebalance ..."),
     ] = (),
 ) -> None:
-    """Tell which groups there are."""
-    from penstock.cli.asking import ask
+    """List groups."""
     from penstock.client.admin.groups import GroupsAdmin
 
-    listed = ask(
-        connection.settings(), GroupsAdmin, lambda admin: admin.list_groups(types=types, states=states)
-    )
+    listed = connection.with_admin(GroupsAdmin, lambda admin: admin.list_groups(types=types, states=states))
     output.table(
         ["group", "type", "state", "protocol"],
         [(group.group_id, group.type, group.state, group.protocol) for group in listed],
-        empty="There are no such groups." if types or states else "There are no groups.",
+        empty="No group matches." if types or states else "There are no groups.",
     )
 
 
@@ -62,15 +60,14 @@ def lag(
     output: Output,
     time: Annotated[bool, TIME] = False,
 ) -> None:
-    """Tell how far groups are behind in all: one line for each."""
-    from penstock.cli.asking import ask
+    """Show the total lag of each group."""
     from penstock.client.admin.lag import LagAdmin
 
     async def work(admin: LagAdmin) -> tuple[dict[str, GroupDescription], dict[str, list[PartitionLag]]]:
         wanted = group_ids or [group.group_id for group in await admin.list_groups()]
         return await admin.describe_groups(wanted), await admin.groups_lag(wanted, with_time=time)
 
-    groups, lags = ask(connection.settings(), LagAdmin, work)
+    groups, lags = connection.with_admin(LagAdmin, work)
     columns: list[str | Column] = ["group", "state", "members", "topics", "partitions", "lag"]
     output.table(
         [*columns, BEHIND] if time else columns,
@@ -104,18 +101,13 @@ def describe(
     connection: Connection,
     output: Output,
     members: Annotated[
-        bool, Option("--members", help="Who is in the group, rather than its offsets.")
+        bool, option("--members", forbids=("state",), help="Show the members instead of the offsets.")
     ] = False,
-    state: Annotated[bool, Option("--state", help="How the group is, rather than its offsets.")] = False,
+    state: Annotated[bool, option("--state", help="Show the state instead of the offsets.")] = False,
     time: Annotated[bool, TIME] = False,
 ) -> None:
-    """Tell what groups have read of each partition and how far behind they are; or their members, or their state."""
-    from penstock.cli.asking import ask
-    from penstock.cli.failures import Misuse
+    """Show the committed offset and lag of each partition, or the members or state of groups."""
     from penstock.client.admin.lag import LagAdmin
-
-    if members and state:
-        raise Misuse("--members and --state are two questions; ask one at a time")
 
     async def named(admin: LagAdmin) -> list[str]:
         return list(group_ids) or [group.group_id for group in await admin.list_groups()]
@@ -127,11 +119,11 @@ def describe(
         return await admin.groups_lag(await named(admin), with_time=time)
 
     if members:
-        _show_members(output, ask(connection.settings(), LagAdmin, described))
+        _show_members(output, connection.with_admin(LagAdmin, described))
     elif state:
-        _show_states(output, ask(connection.settings(), LagAdmin, described))
+        _show_states(output, connection.with_admin(LagAdmin, described))
     else:
-        found = ask(connection.settings(), LagAdmin, lags)
+        found = connection.with_admin(LagAdmin, lags)
         _show_lags(output, found, with_time=time)
 
 
@@ -155,7 +147,7 @@ def _show_lags(output: Output, lags: dict[str, list[PartitionLag]], *, with_time
             for group_id, parts in sorted(lags.items())
             for part in parts
         ],
-        empty="No offsets are committed, and no member has partitions." if lags else "There are no groups.",
+        empty="No committed offsets, and no member has partitions." if lags else "There are no groups.",
     )
 
 
@@ -206,6 +198,13 @@ def _show_states(output: Output, groups: dict[str, GroupDescription]) -> None:
         "penstock groups reset-offsets billing --topic orders --to-time 15m",
         "penstock groups reset-offsets billing --topic orders:0,1 --shift-by=-10 --execute",
     ],
+    one_of=[
+        OneOf(
+            ("to_earliest", "to_latest", "to_current", "to_offset", "shift_by", "to_time"),
+            "give exactly one of "
+            "--to-earliest, --to-latest, --to-current, --to-offset, --shift-by or --to-time",
+        )
+    ],
 )
 def reset_offsets(
     group_id: Annotated[str, GROUP],
@@ -214,55 +213,59 @@ def reset_offsets(
     output: Output,
     topics: Annotated[
         tuple[str, ...],
-        Option(
+        option(
             "--topic",
             metavar="TOPIC[:0,1]",
             help="A topic, or some of its partitions. May be repeated.",
             complete="topic",
         ),
     ] = (),
-    all_topics: Annotated[bool, Option("--all-topics", help="All that the group has committed.")] = False,
-    to_earliest: Annotated[bool, Option("--to-earliest", help="Read all there is.")] = False,
-    to_latest: Annotated[bool, Option("--to-latest", help="Read what is still to come.")] = False,
-    to_current: Annotated[bool, Option("--to-current", help="Stay where it is.")] = False,
-    to_offset: Annotated[int | None, Option("--to-offset", help="Go on at this offset.")] = None,
-    shift_by: Annotated[int | None, Option("--shift-by", help="So many records on, or back.")] = None,
+    all_topics: Annotated[
+        bool, option("--all-topics", help="All topics for which the group has committed offsets.")
+    ] = False,
+    to_earliest: Annotated[bool, option("--to-earliest", help="To the earliest offset.")] = False,
+    to_latest: Annotated[bool, option("--to-latest", help="To the latest offset.")] = False,
+    to_current: Annotated[bool, option("--to-current", help="To the current offset.")] = False,
+    to_offset: Annotated[int | None, option("--to-offset", help="To this offset.")] = None,
+    shift_by: Annotated[
+        int | None, option("--shift-by", help="Forward by this many records; back if negative.")
+    ] = None,
     to_time: Annotated[
         str | None,
-        Option(
+        option(
             "--to-time",
             metavar="WHEN",
-            help="The first record then or later: 2026-01-31T12:00:00Z, or how long ago, such as 15m.",
+            help="To the first record at or after this time: 2026-01-31T12:00:00Z, or how long ago, such as 15m.",
         ),
     ] = None,
-    create: Annotated[bool, Option("--create", help="Create the group if it does not exist.")] = False,
+    create: Annotated[bool, option("--create", help="Create the group if it does not exist.")] = False,
     execute: Annotated[
-        bool, Option("--execute", help="Reset the offsets. Without it, the plan is only shown.")
+        bool, option("--execute", help="Reset the offsets. Without it, only the plan is shown.")
     ] = False,
 ) -> None:
     """Show, and with --execute change, the offsets at which a group without members continues."""
-    from penstock.cli.asking import ask
     from penstock.cli.failures import Misuse
-    from penstock.cli.group_resets import Target, check_group, current_offsets, partitions_meant, plan_reset
+    from penstock.cli.group_resets import Target, check_group, current_offsets, plan_reset, select_partitions
     from penstock.cli.output import say
     from penstock.client.admin.lag import LagAdmin
 
     if not topics and not all_topics:
-        raise Misuse("say which topics: --topic orders, or --all-topics")
+        raise Misuse("name the topics: --topic orders, or --all-topics")
     target = Target(to_earliest, to_latest, to_current, to_offset, shift_by, _moment(to_time))
-    _check_one(target)
 
     async def work(admin: LagAdmin) -> tuple[Plan, Plan]:
         if not create:
             await check_group(admin, group_id, advice="add --create for a new group")
-        partitions = await partitions_meant(admin, group_id, topics, all_topics=all_topics)
-        plan = await plan_reset(admin, group_id, partitions, target, tell=lambda told: say(str(told)))
+        partitions = await select_partitions(admin, group_id, topics, all_topics=all_topics)
+        plan = await plan_reset(
+            admin, group_id, partitions, target, report=lambda deviation: say(str(deviation))
+        )
         current = await current_offsets(admin, group_id, plan)
         if execute and plan:
             await admin.alter_group_offsets(group_id, plan)
         return current, plan
 
-    current, plan = ask(connection.settings(), LagAdmin, work)
+    current, plan = connection.with_admin(LagAdmin, work)
     output.table(
         [
             "group",
@@ -282,7 +285,7 @@ def reset_offsets(
             )
             for partition, offset in sorted(plan.items())
         ],
-        empty="There is nothing to reset: the group has no committed offsets.",
+        empty="Nothing to reset: the group has no committed offsets.",
     )
     if plan and not execute:
         say("Nothing was changed. Add --execute to reset the offsets.")
@@ -305,31 +308,19 @@ def _moment(text: str | None) -> int | None:
     return moment
 
 
-def _check_one(target: Target) -> None:
-    from penstock.cli.failures import Misuse
-
-    said = [name for name, value in target._asdict().items() if value is not None and value is not False]
-    if len(said) != 1:
-        raise Misuse(
-            "give exactly one of "
-            "--to-earliest, --to-latest, --to-current, --to-offset, --shift-by or --to-time"
-        )
-
-
 @command.command("delete", examples=["penstock groups delete billing"])
 def delete(
     group_ids: Annotated[
-        list[str], Argument(metavar="GROUP...", help="Groups without members.", complete="group")
+        list[str], argument(metavar="GROUP...", help="Groups without members.", complete="group")
     ],
     *,
     connection: Connection,
     output: Output,
 ) -> None:
-    """Forget groups and all that they have committed. This cannot be undone."""
-    from penstock.cli.asking import ask
+    """Delete groups and their committed offsets. This cannot be undone."""
     from penstock.client.admin.groups import GroupsAdmin
 
-    deleted = ask(connection.settings(), GroupsAdmin, lambda admin: admin.delete_groups(group_ids))
+    deleted = connection.with_admin(GroupsAdmin, lambda admin: admin.delete_groups(group_ids))
     output.result(f"deleted {', '.join(deleted)}", [{"group": group_id} for group_id in deleted])
 
 
@@ -343,7 +334,7 @@ def delete_offsets(
     output: Output,
     topics: Annotated[
         tuple[str, ...],
-        Option(
+        option(
             "--topic",
             metavar="TOPIC[:0,1]",
             help="A topic, or some of its partitions. May be repeated.",
@@ -351,16 +342,15 @@ def delete_offsets(
         ),
     ],
 ) -> None:
-    """Forget what a group has committed on topics that it is not reading."""
-    from penstock.cli.asking import ask
-    from penstock.cli.group_resets import partitions_meant
+    """Delete committed offsets of topics to which the group is not subscribed."""
+    from penstock.cli.group_resets import select_partitions
     from penstock.client.admin.lag import LagAdmin
 
     async def work(admin: LagAdmin) -> list[tuple[str, int]]:
-        partitions = await partitions_meant(admin, group_id, topics, all_topics=False)
+        partitions = await select_partitions(admin, group_id, topics, all_topics=False)
         return sorted(await admin.delete_group_offsets(group_id, partitions))
 
-    deleted = ask(connection.settings(), LagAdmin, work)
+    deleted = connection.with_admin(LagAdmin, work)
     output.table(["group", "topic", "partition"], [(group_id, *partition) for partition in deleted])
 
 
@@ -370,17 +360,15 @@ def remove_members(
     *,
     connection: Connection,
     output: Output,
-    member_ids: Annotated[tuple[str, ...], Option("--member", help="A member's id. May be repeated.")] = (),
+    member_ids: Annotated[tuple[str, ...], option("--member", help="A member's id. May be repeated.")] = (),
     instance_ids: Annotated[
-        tuple[str, ...], Option("--instance", help="A static member's group.instance.id. May be repeated.")
+        tuple[str, ...], option("--instance", help="A static member's group.instance.id. May be repeated.")
     ] = (),
 ) -> None:
-    """Have members leave a group: all of them, where none is named."""
-    from penstock.cli.asking import ask
+    """Remove members from a group; by default all of them."""
     from penstock.client.admin.groups import GroupsAdmin
 
-    removed = ask(
-        connection.settings(),
+    removed = connection.with_admin(
         GroupsAdmin,
         lambda admin: admin.remove_members(group_id, member_ids=member_ids, instance_ids=instance_ids),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from penstock.cli.connection import Connection
-from penstock.cli.declare import Argument, Group, Option
+from penstock.cli.declare import Group, argument, option
 from penstock.cli.output import Output
 
 command = Group(help="Elect the leaders of partitions.", kafka="kafka-leader-election")
@@ -22,17 +22,17 @@ command = Group(help="Elect the leaders of partitions.", kafka="kafka-leader-ele
 def elect(
     partitions: Annotated[
         tuple[str, ...],
-        Argument(metavar="TOPIC:PARTITION...", help="Partitions; wherever it is needed where none is named."),
+        argument(metavar="TOPIC:PARTITION...", help="Partitions, by default all that need an election."),
     ] = (),
     *,
     connection: Connection,
     output: Output,
     unclean: Annotated[
-        bool, Option("--unclean", help="Also by replicas that are not in sync; records may be lost.")
+        bool, option("--unclean", help="Allow out-of-sync replicas to become leaders; records may be lost.")
     ] = False,
 ) -> None:
-    """Have the preferred replicas lead again, as after a broker came back."""
-    from penstock.cli.asking import ask, read_partition
+    """Elect the preferred replicas as leaders, for example after a broker restart."""
+    from penstock.cli.values import read_partition
     from penstock.client.admin.reassignment import ElectionType, ReassignmentAdmin
     from penstock.client.errors import ElectionNotNeeded, ItemsFailed
 
@@ -47,5 +47,5 @@ def elect(
                 raise
             return sorted(failed.results)
 
-    elected = ask(connection.settings(), ReassignmentAdmin, work)
+    elected = connection.with_admin(ReassignmentAdmin, work)
     output.table(["topic", "partition"], elected, empty="No partition needed an election.")

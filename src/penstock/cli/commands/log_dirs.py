@@ -1,34 +1,31 @@
-"""`penstock log-dirs`: what lies in which log directory, how full they are, and moving replicas between them."""
+"""`penstock log-dirs`: size and replicas of log directories, and moving replicas between them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
 from penstock.cli.connection import Connection
-from penstock.cli.declare import Argument, Group, Option
+from penstock.cli.declare import Group, argument, option
 from penstock.cli.output import Column, Output, show_bytes
 
 if TYPE_CHECKING:
     from penstock.client.admin.log_dirs import Replica
 
 command = Group(
-    help="Tell how full log directories are, and move replicas between them.", kafka="kafka-log-dirs"
+    help="Show the size of log directories, and move replicas between them.", kafka="kafka-log-dirs"
 )
 
-BROKERS = Option("--broker", help="Only of this broker. May be repeated.")
+BROKERS = option("--broker", help="Only this broker. May be repeated.")
 
 
 @command.command("list", examples=["penstock log-dirs list", "penstock log-dirs list --broker 1 --json"])
 def list_directories(
     *, connection: Connection, output: Output, brokers: Annotated[tuple[int, ...], BROKERS] = ()
 ) -> None:
-    """Tell how full each log directory is."""
-    from penstock.cli.asking import ask
+    """Show the size of each log directory and the free space of its volume."""
     from penstock.client.admin.log_dirs import LogDirsAdmin
 
-    found = ask(
-        connection.settings(), LogDirsAdmin, lambda admin: admin.describe_log_dirs(list(brokers) or None)
-    )
+    found = connection.with_admin(LogDirsAdmin, lambda admin: admin.describe_log_dirs(list(brokers) or None))
     output.table(
         [
             "broker",
@@ -63,19 +60,17 @@ def list_directories(
 def describe(
     topics: Annotated[
         tuple[str, ...],
-        Argument(metavar="TOPIC...", help="Topics; all where none is named.", complete="topic"),
+        argument(metavar="TOPIC...", help="Topics, by default all.", complete="topic"),
     ] = (),
     *,
     connection: Connection,
     output: Output,
     brokers: Annotated[tuple[int, ...], BROKERS] = (),
 ) -> None:
-    """Tell where each replica lies, and how large it is."""
-    from penstock.cli.asking import ask
+    """Show the log directory and the size of each replica."""
     from penstock.client.admin.log_dirs import LogDirsAdmin
 
-    found = ask(
-        connection.settings(),
+    found = connection.with_admin(
         LogDirsAdmin,
         lambda admin: admin.describe_log_dirs(list(brokers) or None, topics=topics or None),
     )
@@ -102,7 +97,7 @@ def describe(
             for directory in directories
             for replica in directory.replicas
         ],
-        empty="Nothing lies there.",
+        empty="No replicas.",
     )
 
 
@@ -110,21 +105,20 @@ def describe(
 def move(
     moves: Annotated[
         list[str],
-        Argument(
+        argument(
             metavar="REPLICA=DIRECTORY...",
-            help="Replicas as TOPIC:PARTITION@BROKER, and where each is to lie.",
+            help="Replicas as TOPIC:PARTITION@BROKER, and the target directory of each.",
         ),
     ],
     *,
     connection: Connection,
     output: Output,
 ) -> None:
-    """Begin to move replicas to other log directories of their brokers."""
-    from penstock.cli.asking import ask
+    """Start moving replicas to other log directories of their brokers."""
     from penstock.client.admin.log_dirs import LogDirsAdmin
 
     wanted = dict(map(_read_move, moves))
-    ask(connection.settings(), LogDirsAdmin, lambda admin: admin.alter_replica_log_dirs(wanted))
+    connection.with_admin(LogDirsAdmin, lambda admin: admin.alter_replica_log_dirs(wanted))
     output.table(
         ["topic", "partition", "broker", "directory"],
         [(*replica, directory) for replica, directory in sorted(wanted.items())],
@@ -132,8 +126,8 @@ def move(
 
 
 def _read_move(text: str) -> tuple[Replica, str]:
-    from penstock.cli.asking import read_partition
     from penstock.cli.failures import Misuse
+    from penstock.cli.values import read_partition
     from penstock.client.admin.log_dirs import Replica
 
     replica, separator, directory = text.partition("=")

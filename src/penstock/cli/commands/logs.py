@@ -1,13 +1,13 @@
-"""`penstock logs`: the files of a partition, looked at without a node."""
+"""`penstock logs`: inspect the files of a partition without a node."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from penstock.cli.declare import Argument, Group, Option
+from penstock.cli.declare import Group, argument, option
 from penstock.cli.output import Output
 
-command = Group(help="Look into the files of a log, also where no node runs.", kafka="kafka-dump-log")
+command = Group(help="Inspect log files; no node needs to run.", kafka="kafka-dump-log")
 
 
 @command.command(
@@ -20,24 +20,23 @@ command = Group(help="Look into the files of a log, also where no node runs.", k
 )
 def dump(
     paths: Annotated[
-        tuple[str, ...], Argument(help="Files of a log, or the folder of a partition.", complete="file")
+        tuple[str, ...], argument(help="Log files, or the directory of a partition.", complete="file")
     ],
     *,
     output: Output,
-    records: Annotated[bool, Option("--records", "-r", help="Each record, not only each batch.")] = False,
+    records: Annotated[bool, option("--records", "-r", help="Show records, not only batches.")] = False,
     decoder: Annotated[
         Literal["auto", "text", "offsets", "transactions", "metadata"],
-        Option("--decoder", "-d", help="How records are read; by default as the topic's name suggests."),
+        option("--decoder", "-d", help="How to decode records; auto goes by the name of the topic."),
     ] = "auto",
     limit: Annotated[
-        int | None, Option("--limit", help="Stop after so many lines of each file.", minimum=1)
+        int | None, option("--limit", help="Stop after this many lines of each file.", minimum=1)
     ] = None,
 ) -> None:
-    """Print batches, records, index entries and producers as they stand in the files.
+    """Print the batches, records, index entries and producer states in log files.
 
-    Segments (`.log`), checkpoints, indexes (`.index`, `.timeindex`, `.txnindex`) and snapshots of producers
-    (`.snapshot`) are understood. Nothing is changed, and a node may go on writing meanwhile. With `--json` every
-    line is an object."""
+    It reads segments (`.log`), checkpoints, indexes (`.index`, `.timeindex`, `.txnindex`) and producer snapshots
+    (`.snapshot`). It changes nothing, and a node may keep writing. With `--json` every line is an object."""
     from penstock.cli.dump.listing import list_file, log_files
     from penstock.cli.output import say
 

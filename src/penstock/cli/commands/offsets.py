@@ -1,11 +1,11 @@
-"""`penstock offsets`: where partitions begin and end, offsets by time, and deleting records before an offset."""
+"""`penstock offsets`: first, last and timestamped offsets of partitions, and deleting records before an offset."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
 from penstock.cli.connection import Connection
-from penstock.cli.declare import Argument, Group, Option
+from penstock.cli.declare import Group, argument, option
 from penstock.cli.output import Column, Output, show_time
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from penstock.client.cluster import TopicPartition
 
 command = Group(
-    help="Tell where partitions begin and end, and delete records before an offset.",
+    help="Show the first and last offset of each partition, and delete records before an offset.",
     kafka="kafka-get-offsets",
 )
 
@@ -29,14 +29,14 @@ command = Group(
 def get(
     topics: Annotated[
         tuple[str, ...],
-        Argument(metavar="TOPIC...", help="Topics; all where none is named.", complete="topic"),
+        argument(metavar="TOPIC...", help="Topics, by default all.", complete="topic"),
     ] = (),
     *,
     connection: Connection,
     output: Output,
     time: Annotated[
         str,
-        Option(
+        option(
             "--time",
             "-t",
             metavar="WHEN",
@@ -45,24 +45,23 @@ def get(
         ),
     ] = "latest",
     committed: Annotated[
-        bool, Option("--read-committed", help="The latest is where an open transaction begins.")
+        bool, option("--read-committed", help="The latest offset is the last stable offset.")
     ] = False,
 ) -> None:
-    """Tell the offset that belongs to an end or a time, for every partition of topics."""
-    from penstock.cli.asking import ask
+    """Show one offset of each partition: the latest, the earliest, or that of a time."""
     from penstock.client.admin.offsets import OffsetsAdmin
     from penstock.client.admin.topics import TopicsAdmin
 
-    class Looking(OffsetsAdmin, TopicsAdmin):
+    class OffsetsAndTopicsAdmin(OffsetsAdmin, TopicsAdmin):
         pass
 
     when = read_time(time)
 
-    async def work(admin: Looking) -> dict[TopicPartition, ListedOffset]:
+    async def work(admin: OffsetsAndTopicsAdmin) -> dict[TopicPartition, ListedOffset]:
         names = topics or [topic.name for topic in await admin.list_topics()]
         return await admin.topic_offsets(names, when, read_committed=committed) if names else {}
 
-    found = ask(connection.settings(), Looking, work)
+    found = connection.with_admin(OffsetsAndTopicsAdmin, work)
     output.table(
         ["topic", "partition", "offset", Column("timestamp_ms", "time", show_time), "epoch"],
         [
@@ -75,7 +74,7 @@ def get(
             )
             for partition, listed in sorted(found.items())
         ],
-        empty="There are no such partitions.",
+        empty="No partition matches.",
     )
 
 
@@ -108,27 +107,26 @@ def read_time(text: str) -> str | int:
 def delete_records(
     before: Annotated[
         list[str],
-        Argument(metavar="TOPIC:PARTITION=OFFSET...", help="The first record to keep; `end` keeps none."),
+        argument(metavar="TOPIC:PARTITION=OFFSET...", help="The first record to keep; `end` keeps none."),
     ],
     *,
     connection: Connection,
     output: Output,
 ) -> None:
     """Delete the records of partitions before an offset. This cannot be undone."""
-    from penstock.cli.asking import ask
     from penstock.client.admin.offsets import OffsetsAdmin
 
     wanted = dict(map(_read_cut, before))
-    starts = ask(connection.settings(), OffsetsAdmin, lambda admin: admin.delete_records(wanted))
+    starts = connection.with_admin(OffsetsAdmin, lambda admin: admin.delete_records(wanted))
     output.table(
-        ["topic", "partition", Column("start_offset", "begins at")],
+        ["topic", "partition", "start_offset"],
         [(*partition, start) for partition, start in sorted(starts.items())],
     )
 
 
 def _read_cut(text: str) -> tuple[TopicPartition, int]:
-    from penstock.cli.asking import read_partition
     from penstock.cli.failures import Misuse
+    from penstock.cli.values import read_partition
     from penstock.client.admin.offsets import TO_THE_END
 
     partition, separator, offset = text.rpartition("=")

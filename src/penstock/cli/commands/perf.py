@@ -1,21 +1,21 @@
-"""`penstock perf`: load, and what the cluster makes of it."""
+"""`penstock perf`: benchmark a cluster."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
 from penstock.cli.connection import Connection
-from penstock.cli.declare import Argument, Group, Option
+from penstock.cli.declare import Group, argument, option
 from penstock.cli.output import Output
 
-command = Group(help="Measure how fast a cluster takes, gives and commits records.")
+command = Group(help="Measure the throughput and latency of a cluster.")
 
-TOPIC = Argument(
-    help="The topic; one that does not exist is made where the broker allows it.", complete="topic"
+TOPIC = argument(
+    help="The topic; it is created if it does not exist and the broker allows it.", complete="topic"
 )
-SIZE = Option("--size", "-s", help="Bytes of each value.", minimum=0)
-ACKS = Option("--acks", help="Who has to have a record.")
-COMPRESSION = Option("--compression", "-z", help="How to pack records.")
+SIZE = option("--size", "-s", help="Bytes of each value.", minimum=0)
+ACKS = option("--acks", help="Which replicas must acknowledge a record.")
+COMPRESSION = option("--compression", "-z", help="Compression codec.")
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
@@ -31,22 +31,21 @@ def produce(
     *,
     connection: Connection,
     output: Output,
-    records: Annotated[int, Option("--records", "-n", help="How many.", minimum=1)] = 1_000_000,
+    records: Annotated[int, option("--records", "-n", help="How many.", minimum=1)] = 1_000_000,
     size: Annotated[int, SIZE] = 100,
     rate: Annotated[
-        float | None, Option("--rate", "-r", help="At most so many a second.", minimum=0.001)
+        float | None, option("--rate", "-r", help="At most this many records a second.", minimum=0.001)
     ] = None,
     acks: Annotated[Literal["0", "1", "all"], ACKS] = "all",
     compression: Annotated[Codec, COMPRESSION] = "none",
 ) -> None:
-    """Write records as fast as the cluster takes them.
+    """Produce records as fast as the cluster accepts them.
 
-    A latency is the time from handing a record to the producer until the broker has answered; they are measured on
-    a sample."""
-    from penstock.cli.perf import showing
+    Latency is the time from `send` to the acknowledgement, measured on a sample of records."""
+    from penstock.cli.perf import report
 
     settings = connection.settings(acks=acks, compression_type=compression)
-    showing.produce(topic, count=records, size=size, per_second=rate, settings=settings, output=output)
+    report.produce(topic, count=records, size=size, per_second=rate, settings=settings, output=output)
 
 
 @command.command(
@@ -63,19 +62,19 @@ def consume(
     output: Output,
     records: Annotated[
         int | None,
-        Option("--records", "-n", help="How many; all that there are where nothing is said.", minimum=1),
+        option("--records", "-n", help="Number of records, by default all.", minimum=1),
     ] = None,
     group: Annotated[
-        str | None, Option("--group", "-g", help="As a member of a group.", complete="group")
+        str | None, option("--group", "-g", help="Read as a member of this group.", complete="group")
     ] = None,
 ) -> int:
-    """Read records as fast as the cluster gives them, from the beginning."""
-    from penstock.cli.perf import showing
+    """Consume records from the beginning, as fast as possible."""
+    from penstock.cli.perf import report
 
     settings = connection.settings(auto_offset_reset="earliest", allow_auto_create_topics="false")
     if group is not None:
         settings["group.id"] = group
-    return showing.consume(topic, count=records, settings=settings, output=output)
+    return report.consume(topic, count=records, settings=settings, output=output)
 
 
 @command.command(
@@ -90,14 +89,14 @@ def end_to_end(
     *,
     connection: Connection,
     output: Output,
-    records: Annotated[int, Option("--records", "-n", help="How many.", minimum=1)] = 10_000,
+    records: Annotated[int, option("--records", "-n", help="How many.", minimum=1)] = 10_000,
     size: Annotated[int, SIZE] = 100,
     acks: Annotated[Literal["1", "all"], ACKS] = "all",
 ) -> None:
-    """Write a record and read it back, one at a time."""
-    from penstock.cli.perf import showing
+    """Produce a record and consume it, one at a time."""
+    from penstock.cli.perf import report
 
-    showing.end_to_end(
+    report.end_to_end(
         topic, count=records, size=size, acks=acks, settings=connection.settings(), output=output
     )
 
@@ -114,17 +113,17 @@ def transactions(
     *,
     connection: Connection,
     output: Output,
-    count: Annotated[int, Option("--count", "-c", help="How many transactions.", minimum=1)] = 1_000,
-    records: Annotated[int, Option("--records", "-n", help="Records in each.", minimum=1)] = 10,
+    count: Annotated[int, option("--count", "-c", help="Number of transactions.", minimum=1)] = 1_000,
+    records: Annotated[int, option("--records", "-n", help="Records in each transaction.", minimum=1)] = 10,
     size: Annotated[int, SIZE] = 100,
     transactional_id: Annotated[
-        str, Option("--transactional-id", help="Who it is that writes them.")
+        str, option("--transactional-id", help="The transactional id of the producer.")
     ] = "penstock-perf",
 ) -> None:
     """Commit one transaction after another."""
-    from penstock.cli.perf import showing
+    from penstock.cli.perf import report
 
-    showing.transactions(
+    report.transactions(
         topic,
         count=count,
         records_each=records,

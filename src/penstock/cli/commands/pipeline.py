@@ -1,14 +1,13 @@
-"""`penstock pipeline`: run programs on Spark, and see and stop those that run. What it does is in `cli.pipeline_run`
-and `cli.pipelines`."""
+"""`penstock pipeline`: run, list and stop pipelines on Spark. `cli.pipeline_run` and `cli.pipelines` do the work."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from penstock.cli.declare import Argument, Group, Option
+from penstock.cli.declare import Group, argument, option
 from penstock.cli.output import Output
 
-command = Group(help="Run pipelines on Spark, and see and stop those that run.")
+command = Group(help="Run, list and stop pipelines on Spark.")
 
 
 @command.command(
@@ -21,51 +20,53 @@ command = Group(help="Run pipelines on Spark, and see and stop those that run.")
 )
 def run(
     file: Annotated[
-        str, Argument(help="A Python file that defines `app` or `pipeline(spark)`.", complete="file")
+        str, argument(help="A Python file that defines `app` or `pipeline(spark)`.", complete="file")
     ],
     *,
     output: Output,
     spark: Annotated[
         str | None,
-        Option(
+        option(
             "--spark",
             metavar="MASTER",
-            help="Where Spark runs: local[*], spark://host:7077 or sc://host:15002.",
+            help="Where Spark runs: local[*], spark://host:7077 or sc://host:15002. By default $PENSTOCK_SPARK.",
             env="PENSTOCK_SPARK",
         ),
     ] = None,
     brokers: Annotated[
         str | None,
-        Option(
+        option(
             "--brokers",
             "-b",
             aliases=("--bootstrap-server",),
             metavar="HOST:PORT,...",
-            help="Given to the program as PENSTOCK_BOOTSTRAP_SERVERS.",
+            help="Brokers; the program gets them as PENSTOCK_BOOTSTRAP_SERVERS.",
         ),
     ] = None,
     checkpoint: Annotated[
         str | None,
-        Option(
+        option(
             "--checkpoint",
             metavar="DIR",
-            help="Where queries keep how far they are, on any file system that Spark reads; by name otherwise.",
+            help="Checkpoint directory, on any file system that Spark can write; by default chosen by name.",
         ),
     ] = None,
-    name: Annotated[str | None, Option("--name", help="By default that of the app, or of the file.")] = None,
-    once: Annotated[bool, Option("--once", help="Take what is there now, and end.")] = False,
+    name: Annotated[
+        str | None, option("--name", help="Name of the pipeline, by default that of the app or the file.")
+    ] = None,
+    once: Annotated[bool, option("--once", help="Process the available records, and exit.")] = False,
     settings: Annotated[
         tuple[str, ...],
-        Option("--set", "-s", metavar="KEY=VALUE", help="A setting of Spark. May be repeated."),
+        option("--set", "-s", metavar="KEY=VALUE", help="A Spark setting. May be repeated."),
     ] = (),
 ) -> int:
-    """Run a pipeline until it ends, or until Ctrl-C or SIGTERM, which let it finish the batch at hand.
+    """Run a pipeline until it ends. On Ctrl-C or SIGTERM it finishes the current batch and stops.
 
-    Started again, it continues from its checkpoint. `pipeline(spark)` returns a query, or what is not yet started
-    (`df.writeStream...`, which is then given a name and a checkpoint), or a list or a dict of them.
+    After a restart it continues from its checkpoint. `pipeline(spark)` returns a query, or a `df.writeStream...`
+    that is not started yet (it gets a name and a checkpoint), or a list or dict of them.
     """
-    from penstock.cli.asking import read_pairs
     from penstock.cli.pipeline_run import run_pipeline
+    from penstock.cli.values import read_pairs
 
     return run_pipeline(
         file,
@@ -81,7 +82,7 @@ def run(
 
 @command.command("list", examples=["penstock pipeline list", "penstock pipeline list --json"])
 def list_pipelines(*, output: Output) -> None:
-    """Tell which pipelines run on this machine."""
+    """List the pipelines that run on this machine."""
     from penstock.cli.pipelines import list_pipelines
 
     list_pipelines(output)
@@ -90,12 +91,12 @@ def list_pipelines(*, output: Output) -> None:
 @command.command("status", examples=["penstock pipeline status", "penstock pipeline status orders --json"])
 def status(
     names: Annotated[
-        tuple[str, ...], Argument(metavar="[NAME...]", help="Names of pipelines; all otherwise.")
+        tuple[str, ...], argument(metavar="[NAME...]", help="Names of pipelines, by default all.")
     ] = (),
     *,
     output: Output,
 ) -> None:
-    """Tell what the queries of pipelines do: rates, lag, and the size of their state."""
+    """Show rates, lag and state size of the queries of pipelines."""
     from penstock.cli.pipelines import show_status
 
     show_status(names, output)
@@ -103,14 +104,14 @@ def status(
 
 @command.command("stop", examples=["penstock pipeline stop orders"])
 def stop(
-    names: Annotated[list[str], Argument(metavar="NAME...", help="Names of pipelines.")],
+    names: Annotated[list[str], argument(metavar="NAME...", help="Names of pipelines.")],
     *,
     output: Output,
     timeout: Annotated[
-        float, Option("--timeout", help="How many seconds to wait for it to end.", minimum=0)
+        float, option("--timeout", help="How many seconds to wait for it to stop.", minimum=0)
     ] = 120.0,
 ) -> None:
-    """Have pipelines end after the batch at hand, and wait until they have."""
+    """Stop pipelines after their current batch, and wait for them."""
     from penstock.cli.pipelines import stop_pipelines
 
     stop_pipelines(tuple(names), timeout=timeout, output=output)

@@ -1,80 +1,86 @@
-"""`penstock produce`: records from stdin or a file into a topic."""
+"""`penstock produce`: write records from stdin or a file to a topic."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
 from penstock.cli.connection import Connection
-from penstock.cli.declare import Argument, Command, Option
+from penstock.cli.declare import Command, argument, option
 from penstock.cli.output import Output
 
 
 def produce(
-    topic: Annotated[str, Argument(help="Where to.", complete="topic")],
+    topic: Annotated[str, argument(help="The topic.", complete="topic")],
     values: Annotated[
-        tuple[str, ...], Argument(help="Values of single records; without any, records are read from stdin.")
+        tuple[str, ...], argument(help="Values of records; without any, records are read from stdin.")
     ] = (),
     *,
     connection: Connection,
     output: Output,
     file: Annotated[
-        str | None, Option("--file", "-f", help="Read records from a file instead of stdin.", complete="file")
+        str | None, option("--file", "-f", help="Read records from a file instead of stdin.", complete="file")
     ] = None,
     format: Annotated[
         Literal["lines", "json", "whole"],
-        Option(
+        option(
             "--format",
-            help="A record for each line, for each line of JSON as `consume --json` prints it, or for the whole input.",
+            help="What is a record: a line, a line of JSON as printed by `consume --json`, or the whole input.",
         ),
     ] = "lines",
-    key: Annotated[str | None, Option("--key", "-k", help="The key of all records.")] = None,
+    key: Annotated[str | None, option("--key", "-k", help="The key of all records.")] = None,
     key_separator: Annotated[
         str | None,
-        Option(
+        option(
             "--key-separator",
             "-K",
-            help=r"What stands between key and value on a line; escapes such as \t and \x00 are understood.",
+            help=r"Separates key and value on a line; may contain escapes such as \t and \x00.",
         ),
     ] = None,
     key_format: Annotated[
-        str | None, Option("--key-format", metavar="FORMAT", help="How keys are written, as --value-format.")
+        str | None,
+        option("--key-format", metavar="FORMAT", help="How to serialize keys; see --value-format."),
     ] = None,
     value_format: Annotated[
         str | None,
-        Option(
+        option(
             "--value-format",
             metavar="FORMAT",
-            help="How values are written: string, json, long, integer, double, boolean, uuid, hex, base64, avro ... "
-            "By default as they are typed.",
+            help="How to serialize values: string, json, long, integer, double, boolean, uuid, hex, base64, avro ... "
+            "By default the bytes of the input.",
         ),
     ] = None,
     headers: Annotated[
         tuple[str, ...],
-        Option("--header", "-H", metavar="NAME=VALUE", help="A header of all records. May be repeated."),
+        option("--header", "-H", metavar="NAME=VALUE", help="A header of all records. May be repeated."),
     ] = (),
-    null: Annotated[str | None, Option("--null", help="The text that means a null key or value.")] = None,
+    null: Annotated[
+        str | None, option("--null", help="The text that stands for a null key or value.")
+    ] = None,
     partition: Annotated[
-        int | None, Option("--partition", "-p", help="The partition of all records.", minimum=0)
+        int | None, option("--partition", "-p", help="The partition of all records.", minimum=0)
     ] = None,
     acks: Annotated[
-        Literal["0", "1", "all"] | None, Option("--acks", help="Who has to have a record.")
+        Literal["0", "1", "all"] | None, option("--acks", help="Which replicas must acknowledge a record.")
     ] = None,
     compression: Annotated[
         Literal["none", "gzip", "snappy", "lz4", "zstd"] | None,
-        Option("--compression", "-z", help="How to pack them."),
+        option("--compression", "-z", help="Compression codec."),
     ] = None,
 ) -> None:
     """Write records to a topic.
 
-    Input is taken as it is: text need not be UTF-8. A topic that does not exist is made where the broker allows it.
-    Nothing is told to be written before the broker has said so."""
+    Input is written as it is, and need not be UTF-8. If the topic does not exist, it is created if the broker allows
+    it. Records count as written when the broker has acknowledged them."""
     from penstock.cli.escapes import unescape
     from penstock.cli.produce import Source, run
     from penstock.cli.records.formats import make_writer
-    from penstock.cli.waiting import for_producer
+    from penstock.cli.timeouts import for_producer
 
-    said = {"acks": acks, "compression.type": compression}
-    settings = {**connection.settings(), **{name: value for name, value in said.items() if value is not None}}
+    given = {"acks": acks, "compression.type": compression}
+    settings = {
+        **connection.settings(),
+        **{name: value for name, value in given.items() if value is not None},
+    }
     key_format = key_format or settings.pop("key.serializer", None)
     value_format = value_format or settings.pop("value.serializer", None)
     known = for_producer(settings)

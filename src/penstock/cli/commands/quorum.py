@@ -1,32 +1,31 @@
-"""`penstock quorum`: who keeps the cluster's metadata."""
+"""`penstock quorum`: the metadata quorum: leader, voters and observers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
 from penstock.cli.connection import Connection
-from penstock.cli.declare import Argument, Group, Option
+from penstock.cli.declare import Group, argument, option
 from penstock.cli.output import Column, Output, show_time
 
 if TYPE_CHECKING:
     from penstock.client.admin.quorum import Endpoint
 
 command = Group(
-    help="Tell who leads, votes and follows in the quorum of the metadata, and change who votes.",
+    help="Show the metadata quorum, and add and remove voters.",
     kafka="kafka-metadata-quorum",
 )
 
-VOTER = Argument(help="The controller's node.id.")
-DIRECTORY = Argument(metavar="DIRECTORY_ID", help="The id of its metadata directory.")
+VOTER = argument(help="The controller's node.id.")
+DIRECTORY = argument(metavar="DIRECTORY_ID", help="The id of its metadata directory.")
 
 
 @command.command("status", examples=["penstock quorum status", "penstock quorum status --json"])
 def status(*, connection: Connection, output: Output) -> None:
-    """Tell how the quorum stands."""
-    from penstock.cli.asking import ask
+    """Show leader, epoch, high watermark, voters and observers."""
     from penstock.client.admin.quorum import QuorumAdmin
 
-    found = ask(connection.settings(), QuorumAdmin, lambda admin: admin.describe_quorum())
+    found = connection.with_admin(QuorumAdmin, lambda admin: admin.describe_quorum())
     output.details(
         {
             "leader": found.leader,
@@ -40,11 +39,10 @@ def status(*, connection: Connection, output: Output) -> None:
 
 @command.command("replicas", examples=["penstock quorum replicas"])
 def replicas(*, connection: Connection, output: Output) -> None:
-    """Tell how far each node is behind."""
-    from penstock.cli.asking import ask
+    """Show the lag of each voter and observer."""
     from penstock.client.admin.quorum import QuorumAdmin
 
-    found = ask(connection.settings(), QuorumAdmin, lambda admin: admin.describe_quorum())
+    found = connection.with_admin(QuorumAdmin, lambda admin: admin.describe_quorum())
     ends = {replica.id: replica.log_end_offset for replica in (*found.voters, *found.observers)}
     end = ends.get(found.leader, max(ends.values(), default=0))
     output.table(
@@ -85,16 +83,28 @@ def add_voter(
     output: Output,
     endpoints: Annotated[
         tuple[str, ...],
-        Option("--endpoint", metavar="NAME://HOST:PORT", help="Where it is reached. May be repeated."),
+        option(
+            "--endpoint", metavar="NAME://HOST:PORT", help="An endpoint of the controller. May be repeated."
+        ),
     ],
 ) -> None:
-    """Let a controller vote that has been following so far."""
-    from penstock.cli.asking import ask
+    """Make an observer a voter."""
     from penstock.client.admin.quorum import QuorumAdmin
 
+    _check_directory_id(directory_id)
     where = [read_endpoint(text) for text in endpoints]
-    ask(connection.settings(), QuorumAdmin, lambda admin: admin.add_voter(voter, directory_id, where))
-    output.result(f"controller {voter} votes", {"voter": voter, "directory_id": directory_id})
+    connection.with_admin(QuorumAdmin, lambda admin: admin.add_voter(voter, directory_id, where))
+    output.result(f"controller {voter} is now a voter", {"voter": voter, "directory_id": directory_id})
+
+
+def _check_directory_id(text: str) -> None:
+    from penstock.cli.failures import Misuse
+    from penstock.protocol.types import parse_uuid
+
+    try:
+        parse_uuid(text)
+    except ValueError as error:
+        raise Misuse(f"DIRECTORY_ID: {error}") from None
 
 
 def read_endpoint(text: str) -> Endpoint:
@@ -117,9 +127,9 @@ def remove_voter(
     connection: Connection,
     output: Output,
 ) -> None:
-    """Take the vote from a controller."""
-    from penstock.cli.asking import ask
+    """Remove a voter from the quorum."""
     from penstock.client.admin.quorum import QuorumAdmin
 
-    ask(connection.settings(), QuorumAdmin, lambda admin: admin.remove_voter(voter, directory_id))
-    output.result(f"controller {voter} votes no more", {"voter": voter, "directory_id": directory_id})
+    _check_directory_id(directory_id)
+    connection.with_admin(QuorumAdmin, lambda admin: admin.remove_voter(voter, directory_id))
+    output.result(f"controller {voter} is no longer a voter", {"voter": voter, "directory_id": directory_id})

@@ -1,34 +1,32 @@
-"""`penstock settings`: what can be said to it. What it does is in `cli.settings`."""
+"""`penstock settings`: its options. `cli.settings` does the work."""
 
 from __future__ import annotations
 
 import sys
 from typing import Annotated
 
-from penstock.cli.declare import Argument, Command, Option
-from penstock.cli.failures import Misuse
+from penstock.cli.declare import Command, argument, option
+from penstock.cli.flags import OneOf
 
 
 def settings(
     name: Annotated[
-        str | None, Argument(help="A setting, or a part of the names of several.", complete="setting")
+        str | None, argument(help="A setting, or a part of the name.", complete="setting")
     ] = None,
     *,
-    topic: Annotated[bool, Option("--topic", help="What can be said of one topic.")] = False,
-    group: Annotated[bool, Option("--group", help="What can be said of one group.")] = False,
-    producer: Annotated[bool, Option("--producer", help="What can be said to a producer.")] = False,
-    consumer: Annotated[bool, Option("--consumer", help="What can be said to a consumer.")] = False,
-    admin: Annotated[bool, Option("--admin", help="What can be said to an admin.")] = False,
-    in_force: Annotated[bool, Option("--in-force", help="Only what has an effect today.")] = False,
-    json: Annotated[bool, Option("--json", help="Print JSON, for programs.")] = False,
+    topic: Annotated[bool, option("--topic", help="Configs of topics.")] = False,
+    group: Annotated[bool, option("--group", help="Configs of groups.")] = False,
+    producer: Annotated[bool, option("--producer", help="Settings of producers.")] = False,
+    consumer: Annotated[bool, option("--consumer", help="Settings of consumers.")] = False,
+    admin: Annotated[bool, option("--admin", help="Settings of admin clients.")] = False,
+    in_force: Annotated[bool, option("--in-force", help="Only settings that are implemented.")] = False,
+    json: Annotated[bool, option("--json", help="Print JSON.")] = False,
 ) -> int:
-    """Tell what can be set, what it means and what is allowed."""
+    """List settings with their documentation, default and valid values; by default of brokers."""
     from penstock.cli.settings import show_settings
 
     kinds = {"topic": topic, "group": group, "producer": producer, "consumer": consumer, "admin": admin}
     chosen = [kind for kind, is_chosen in kinds.items() if is_chosen]
-    if len(chosen) > 1:
-        raise Misuse(f"say one of {' and '.join(f'--{kind}' for kind in chosen)}")
     return show_settings(
         name,
         of=chosen[0] if chosen else "broker",
@@ -38,8 +36,11 @@ def settings(
     )
 
 
+KINDS = ("topic", "group", "producer", "consumer", "admin")
+
 command = Command(
     settings,
+    one_of=[OneOf(KINDS, f"give only one of {', '.join(f'--{kind}' for kind in KINDS)}", is_required=False)],
     examples=[
         "penstock settings log.retention",
         "penstock settings segment.bytes --topic",

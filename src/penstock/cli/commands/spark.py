@@ -1,10 +1,10 @@
-"""`penstock spark`: a Spark cluster on this machine. What it does is in `spark.cluster`."""
+"""`penstock spark`: a Spark cluster on this machine. `spark.cluster` does the work."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from penstock.cli.declare import Group, Option
+from penstock.cli.declare import Group, option
 from penstock.cli.output import Output
 
 command = Group(help="Run a Spark cluster for pipelines.")
@@ -21,31 +21,33 @@ command = Group(help="Run a Spark cluster for pipelines.")
 def cluster(
     *,
     output: Output,
-    workers: Annotated[int, Option("--workers", "-w", help="How many workers.", minimum=1)] = 2,
+    workers: Annotated[int, option("--workers", "-w", help="Number of workers.", minimum=1)] = 2,
     cores: Annotated[
         int | None,
-        Option("--cores", help="Of each worker; by default the machine's are shared out.", minimum=1),
+        option(
+            "--cores", help="Cores of each worker; by default the machine's cores are divided.", minimum=1
+        ),
     ] = None,
     memory: Annotated[
-        str, Option("--memory", metavar="SIZE", help="Of each worker, such as 512m or 4g.")
+        str, option("--memory", metavar="SIZE", help="Memory of each worker, such as 512m or 4g.")
     ] = "1g",
     host: Annotated[
         str,
-        Option("--host", help="The address that all of it listens on; others reach it only by a real one."),
+        option("--host", help="The address to listen on; other machines cannot reach 127.0.0.1."),
     ] = "127.0.0.1",
     port: Annotated[
-        int | None, Option("--port", help="Of the master; by default 7077 or any free one.", minimum=1)
+        int | None, option("--port", help="Port of the master; by default 7077, or a free one.", minimum=1)
     ] = None,
-    connect: Annotated[bool, Option("--connect", help="Serve Spark Connect, too.")] = False,
+    connect: Annotated[bool, option("--connect", help="Also start Spark Connect.")] = False,
     connect_port: Annotated[
         int | None,
-        Option("--connect-port", help="Of Spark Connect; by default 15002 or any free one.", minimum=1),
+        option("--connect-port", help="Port of Spark Connect; by default 15002, or a free one.", minimum=1),
     ] = None,
 ) -> int:
-    """Start a standalone Spark cluster, and keep it until SIGTERM or Ctrl-C.
+    """Run a standalone Spark cluster until SIGTERM or Ctrl-C.
 
-    When it serves, it prints a line that begins with `penstock spark ready` and names the address that `penstock
-    pipeline run --spark` takes. It is Spark's own, from the installed PySpark; nothing is fetched.
+    When it is ready it prints a line that begins with `penstock spark ready` and contains the address for `penstock
+    pipeline run --spark`. It uses the installed PySpark and downloads nothing.
     """
     from penstock.cli.spark_cluster import run_cluster
 

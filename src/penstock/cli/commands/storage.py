@@ -1,20 +1,20 @@
-"""`penstock storage`: the directories of a node, formatted and looked at while it does not run."""
+"""`penstock storage`: format and inspect the log directories of a node that is not running."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from penstock.cli.declare import Argument, Group, Option
+from penstock.cli.declare import Group, argument, option
 from penstock.cli.output import Output
 
-command = Group(help="Format the directories of a node, and tell what they hold.", kafka="kafka-storage")
+command = Group(help="Format and inspect the log directories of a node.", kafka="kafka-storage")
 
-PROPERTIES = Argument(
+PROPERTIES = argument(
     metavar="server.properties",
-    help="The node's settings; what is built in where nothing is said.",
+    help="The node's settings; defaults if not given.",
     complete="file",
 )
-SET = Option("--set", "-s", metavar="KEY=VALUE", help="A setting that outranks the file. May be repeated.")
+SET = option("--set", "-s", metavar="KEY=VALUE", help="A setting; overrides the file. May be repeated.")
 
 
 @command.command(
@@ -22,6 +22,7 @@ SET = Option("--set", "-s", metavar="KEY=VALUE", help="A setting that outranks t
     examples=[
         "penstock storage format config/server.properties",
         "penstock storage format --set log.dirs=/var/lib/penstock --cluster-id MkU3OEVBNTcwNTJENDM2Qg",
+        "penstock storage format config/controller.properties --standalone --cluster-id MkU3OEVBNTcwNTJENDM2Qg",
     ],
 )
 def format_storage(
@@ -30,24 +31,62 @@ def format_storage(
     output: Output,
     assignments: Annotated[tuple[str, ...], SET] = (),
     cluster_id: Annotated[
-        str | None, Option("--cluster-id", "-t", help="The cluster's id; a new one where nothing is said.")
+        str | None, option("--cluster-id", "-t", help="The cluster id, by default a new one.")
     ] = None,
     ignore_formatted: Annotated[
-        bool, Option("--ignore-formatted", help="Leave directories alone that are formatted already.")
+        bool, option("--ignore-formatted", help="Skip directories that are already formatted.")
     ] = False,
+    standalone: Annotated[
+        bool,
+        option("--standalone", help="This controller is the only voter at first; others can join later."),
+    ] = False,
+    initial_controllers: Annotated[
+        str | None,
+        option(
+            "--initial-controllers",
+            metavar="ID@HOST:PORT:DIRECTORY,...",
+            help="The first voters; the same list on each of them.",
+        ),
+    ] = None,
+    no_initial_controllers: Annotated[
+        bool, option("--no-initial-controllers", help="This controller joins a quorum that exists already.")
+    ] = False,
+    features: Annotated[
+        tuple[str, ...],
+        option(
+            "--feature",
+            metavar="NAME=LEVEL",
+            help="The level of a feature in a new cluster. May be repeated.",
+        ),
+    ] = (),
+    release_version: Annotated[
+        str | None, option("--release-version", help="The release whose feature levels a new cluster gets.")
+    ] = None,
 ) -> None:
-    """Say in each directory which cluster and node it belongs to.
+    """Write the ids of cluster and node, the feature levels and the first voters into the log directories.
 
-    A node that starts with directories that say nothing formats them itself: this is for choosing the cluster's id.
+    A node that is a cluster of its own formats new directories itself when it starts. Use this command to choose the
+    cluster id, and for every node of a larger cluster.
     """
+    from penstock.cli.failures import Misuse
     from penstock.cli.storage import format_directories, load_settings, new_id
+    from penstock.node.formatting import InitialQuorum
 
+    if sum((standalone, no_initial_controllers, initial_controllers is not None)) > 1:
+        raise Misuse("give only one of --standalone, --initial-controllers and --no-initial-controllers")
     settings = load_settings(file, assignments)
     chosen = cluster_id or new_id()
-    done = format_directories(settings, cluster_id=chosen, ignores_formatted=ignore_formatted)
+    done = format_directories(
+        settings,
+        cluster_id=chosen,
+        ignores_formatted=ignore_formatted,
+        quorum=InitialQuorum(standalone, no_initial_controllers, initial_controllers),
+        features=features,
+        release=release_version,
+    )
     output.table(
         ["directory", "cluster", "node", "was_formatted"],
-        [(one.path, chosen, settings.node_id, one.was_formatted) for one in done],
+        [(one.path, chosen, settings.node_id, one.was_formatted) for one in done.directories],
     )
 
 
@@ -58,7 +97,7 @@ def info(
     output: Output,
     assignments: Annotated[tuple[str, ...], SET] = (),
 ) -> None:
-    """Tell which cluster and node each directory belongs to."""
+    """Show which cluster and node each directory belongs to."""
     from penstock.cli.storage import inspect_directories, load_settings
     from penstock.protocol.types import uuid_text
 
@@ -79,7 +118,7 @@ def info(
 
 @command.command("random-uuid", examples=["penstock storage random-uuid"])
 def random_uuid(*, output: Output) -> None:
-    """Print a new id for a cluster."""
+    """Print a new cluster id."""
     from penstock.cli.storage import new_id
 
     chosen = new_id()

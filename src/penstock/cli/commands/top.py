@@ -1,4 +1,4 @@
-"""`penstock top`: a cluster at work."""
+"""`penstock top`: live figures of a cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from typing import Annotated
 
 from penstock.cli.connection import Connection
-from penstock.cli.declare import Command, Option
+from penstock.cli.declare import Command, option
 from penstock.cli.output import Output
 
 
@@ -15,16 +15,17 @@ def top(
     connection: Connection,
     output: Output,
     interval: Annotated[
-        float, Option("--interval", "-i", help="Seconds between two looks.", minimum=0.1)
+        float, option("--interval", "-i", help="Seconds between updates.", minimum=0.1)
     ] = 1.0,
-    internal: Annotated[bool, Option("--internal", help="Show internal topics too.")] = False,
+    internal: Annotated[bool, option("--internal", help="Include internal topics.")] = False,
     once: Annotated[
-        bool, Option("--once", help="Look for one interval, print what was seen, and end.")
+        bool, option("--once", help="Measure one interval, print the figures, and exit.")
     ] = False,
 ) -> None:
-    """Watch throughput, lag, brokers and partitions live.
+    """Show throughput, lag, brokers and partitions live.
 
-    `q` quits, `s` changes what topics are sorted by, the space bar pauses. In a pipe and with `--json` it looks once.
+    `q` quits, `s` changes the sort order of topics, the space bar pauses. In a pipe and with `--json` it measures
+    once.
     """
     from penstock.cli.top.live import run
 

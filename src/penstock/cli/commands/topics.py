@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from penstock.cli.connection import Connection
-from penstock.cli.declare import Argument, Group, Option
-from penstock.cli.output import Column, Output
+from penstock.cli.declare import Group, argument, option
+from penstock.cli.output import Output
 
 if TYPE_CHECKING:
     from penstock.client.admin.topics import TopicDescription
 
 command = Group(help="Create, list, describe, alter and delete topics.", kafka="kafka-topics")
 
-NAMES = Argument(metavar="TOPIC...", help="Names of topics.", complete="topic")
+NAMES = argument(metavar="TOPIC...", help="Names of topics.", complete="topic")
 
 
 @command.command(
@@ -21,22 +21,17 @@ NAMES = Argument(metavar="TOPIC...", help="Names of topics.", complete="topic")
 )
 def list_topics(
     pattern: Annotated[
-        str | None, Argument(help="Only topics whose names match, with * and ? as in a shell.")
+        str | None, argument(help="Only topics whose names match, with * and ? as in a shell.")
     ] = None,
     *,
     connection: Connection,
     output: Output,
-    internal: Annotated[
-        bool, Option("--internal", help="Those that brokers use for themselves too.")
-    ] = False,
+    internal: Annotated[bool, option("--internal", help="Include internal topics.")] = False,
 ) -> None:
-    """Tell which topics there are."""
-    from penstock.cli.asking import ask
+    """List topics."""
     from penstock.client.admin.topics import TopicsAdmin
 
-    listed = ask(
-        connection.settings(), TopicsAdmin, lambda admin: admin.list_topics(include_internal=internal)
-    )
+    listed = connection.with_admin(TopicsAdmin, lambda admin: admin.list_topics(include_internal=internal))
     if pattern is not None:
         from fnmatch import fnmatchcase
 
@@ -61,34 +56,39 @@ def create(
     connection: Connection,
     output: Output,
     partitions: Annotated[
-        int | None, Option("--partitions", "-p", help="How many; the cluster's default otherwise.", minimum=1)
+        int | None,
+        option(
+            "--partitions",
+            "-p",
+            help="Number of partitions; by default the cluster's num.partitions.",
+            minimum=1,
+        ),
     ] = None,
     replication_factor: Annotated[
         int | None,
-        Option(
-            "--replication-factor", "-r", help="Copies of each; the cluster's default otherwise.", minimum=1
+        option(
+            "--replication-factor",
+            "-r",
+            help="Replicas of each partition; by default the cluster's setting.",
+            minimum=1,
         ),
     ] = None,
     config: Annotated[
         tuple[str, ...],
-        Option(
+        option(
             "--set",
             "-s",
             aliases=("--config", "-c"),
             metavar="KEY=VALUE",
-            help="A setting of the topic. May be repeated.",
+            help="A topic config. May be repeated.",
         ),
     ] = (),
-    if_not_exists: Annotated[
-        bool, Option("--if-not-exists", help="Leave topics as they are that exist already.")
-    ] = False,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Tell what would come of it, and make nothing.")
-    ] = False,
+    if_not_exists: Annotated[bool, option("--if-not-exists", help="Skip topics that already exist.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", help="Validate only; create nothing.")] = False,
 ) -> None:
     """Create topics, all with the same settings."""
-    from penstock.cli.asking import ask, read_pairs
     from penstock.cli.compaction import note_compaction
+    from penstock.cli.values import read_pairs
     from penstock.client.admin.topics import NewTopic, TopicsAdmin
     from penstock.client.errors import ItemsFailed, TopicAlreadyExists
 
@@ -115,11 +115,9 @@ def create(
             for name, topic in created.items()
         ]
 
-    rows = ask(connection.settings(), TopicsAdmin, work)
+    rows = connection.with_admin(TopicsAdmin, work)
     note_compaction(settings)
-    output.table(
-        ["topic", "partitions", "replicas", "id"], rows, empty="All of them exist already; nothing was done."
-    )
+    output.table(["topic", "partitions", "replicas", "id"], rows, empty="All topics already exist.")
 
 
 @command.command(
@@ -131,23 +129,22 @@ def describe(
     connection: Connection,
     output: Output,
     unavailable: Annotated[
-        bool, Option("--unavailable", help="Only partitions that have no leader.")
+        bool, option("--unavailable", help="Only partitions that have no leader.")
     ] = False,
     under_replicated: Annotated[
-        bool, Option("--under-replicated", help="Only partitions with replicas that are not in sync.")
+        bool, option("--under-replicated", help="Only partitions with replicas that are not in sync.")
     ] = False,
 ) -> None:
-    """Tell where the partitions of topics are; of all topics where none is named."""
-    from penstock.cli.asking import ask
+    """Show leader, replicas and in-sync replicas of each partition; by default of all topics."""
     from penstock.client.admin.topics import TopicsAdmin
 
     async def work(admin: TopicsAdmin) -> dict[str, TopicDescription]:
         wanted = names or [topic.name for topic in await admin.list_topics()]
         return await admin.describe_topics(wanted) if wanted else {}
 
-    described = ask(connection.settings(), TopicsAdmin, work)
+    described = connection.with_admin(TopicsAdmin, work)
     output.table(
-        ["topic", "partition", "leader", "replicas", Column("in_sync", "in sync"), "offline", "epoch"],
+        ["topic", "partition", "leader", "replicas", "in_sync", "offline", "epoch"],
         [
             (
                 topic.name,
@@ -163,7 +160,7 @@ def describe(
             if not unavailable or partition.leader is None
             if not under_replicated or len(partition.in_sync) < len(partition.replicas)
         ],
-        empty="There are no such partitions.",
+        empty="No partition matches.",
     )
 
 
@@ -174,19 +171,17 @@ def alter(
     connection: Connection,
     output: Output,
     partitions: Annotated[
-        int, Option("--partitions", "-p", help="How many there are to be in all.", minimum=1)
+        int, option("--partitions", "-p", help="The new total number of partitions.", minimum=1)
     ],
-    dry_run: Annotated[bool, Option("--dry-run", help="Only tell whether it could be done.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", help="Validate only; change nothing.")] = False,
 ) -> None:
-    """Give topics more partitions. Records with the same key may go to another partition from then on.
+    """Add partitions to topics. Records with the same key may then go to another partition.
 
-    Settings of topics are altered by `penstock configs`.
+    `penstock configs alter` changes the configs of a topic.
     """
-    from penstock.cli.asking import ask
     from penstock.client.admin.topics import TopicsAdmin
 
-    ask(
-        connection.settings(),
+    connection.with_admin(
         TopicsAdmin,
         lambda admin: admin.create_partitions(dict.fromkeys(names, partitions), validate_only=dry_run),
     )
@@ -205,10 +200,9 @@ def delete(
     *,
     connection: Connection,
     output: Output,
-    if_exists: Annotated[bool, Option("--if-exists", help="Pass over topics that do not exist.")] = False,
+    if_exists: Annotated[bool, option("--if-exists", help="Skip topics that do not exist.")] = False,
 ) -> None:
     """Delete topics with all their records. This cannot be undone."""
-    from penstock.cli.asking import ask
     from penstock.client.admin.topics import TopicsAdmin
     from penstock.client.errors import ItemsFailed, UnknownTopicOrPartition
 
@@ -222,8 +216,8 @@ def delete(
                 raise
             return list(failed.results)
 
-    deleted = ask(connection.settings(), TopicsAdmin, work)
+    deleted = connection.with_admin(TopicsAdmin, work)
     output.result(
-        f"deleted {', '.join(deleted)}" if deleted else "there was nothing to delete",
+        f"deleted {', '.join(deleted)}" if deleted else "nothing to delete",
         [{"topic": name} for name in deleted],
     )

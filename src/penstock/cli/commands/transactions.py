@@ -1,20 +1,20 @@
-"""`penstock transactions`: look at transactions and their producers, and end those that hang."""
+"""`penstock transactions`: transactions and their producers; aborting those that hang."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
 from penstock.cli.connection import Connection
-from penstock.cli.declare import Argument, Group, Option
+from penstock.cli.declare import Group, argument, option
 from penstock.cli.output import Column, Output, show_duration, show_time
 
 if TYPE_CHECKING:
     from penstock.client.admin.transactions import TransactionsAdmin
     from penstock.client.cluster import TopicPartition
 
-command = Group(help="List and describe transactions, and end those that hang.", kafka="kafka-transactions")
+command = Group(help="List and describe transactions, and abort those that hang.", kafka="kafka-transactions")
 
-PARTITION = Argument(metavar="TOPIC:PARTITION", help="A partition, such as orders:0.")
+PARTITION = argument(metavar="TOPIC:PARTITION", help="A partition, such as orders:0.")
 
 
 @command.command(
@@ -26,26 +26,26 @@ def list_transactions(
     output: Output,
     states: Annotated[
         tuple[str, ...],
-        Option("--state", help="Only in this state: Ongoing, CompleteCommit ... May be repeated."),
+        option(
+            "--state", help="Only transactions in this state: Ongoing, CompleteCommit ... May be repeated."
+        ),
     ] = (),
     longer_than: Annotated[
         int | None,
-        Option("--longer-than", metavar="MS", help="Only those that are open for longer.", minimum=0),
+        option("--longer-than", metavar="MS", help="Only transactions that are open for longer.", minimum=0),
     ] = None,
     pattern: Annotated[
-        str | None, Option("--pattern", metavar="REGEX", help="Only ids that match, as RE2 reads it.")
+        str | None, option("--pattern", metavar="REGEX", help="Only transactional ids that match (RE2).")
     ] = None,
 ) -> None:
-    """Tell which transactions the cluster knows."""
-    from penstock.cli.asking import ask
+    """List transactions."""
     from penstock.cli.failures import Misuse
     from penstock.client.admin.transactions import TransactionsAdmin, TransactionState
 
     spelled = {state.lower(): state.value for state in TransactionState}
     if unknown := [state for state in states if state.lower() not in spelled]:
         raise Misuse(f"--state {unknown[0]}: must be one of {', '.join(spelled.values())}")
-    listed = ask(
-        connection.settings(),
+    listed = connection.with_admin(
         TransactionsAdmin,
         lambda admin: admin.list_transactions(
             states=[spelled.get(state.lower(), state) for state in states],
@@ -55,35 +55,32 @@ def list_transactions(
     )
     output.table(
         [
-            Column("transactional_id", "transactional id"),
+            "transactional_id",
             "state",
-            Column("producer_id", "producer id"),
+            "producer_id",
             "coordinator",
         ],
         [(each.transactional_id, each.state, each.producer_id, each.coordinator) for each in listed],
-        empty="There are no such transactions."
-        if states or longer_than or pattern
-        else "There are no transactions.",
+        empty="No transaction matches." if states or longer_than or pattern else "There are no transactions.",
     )
 
 
 @command.command("describe", examples=["penstock transactions describe payments-1"])
 def describe(
-    ids: Annotated[list[str], Argument(metavar="TRANSACTIONAL_ID...", help="Transactional ids.")],
+    ids: Annotated[list[str], argument(metavar="TRANSACTIONAL_ID...", help="Transactional ids.")],
     *,
     connection: Connection,
     output: Output,
 ) -> None:
-    """Tell how transactions stand, and which partitions they write to."""
-    from penstock.cli.asking import ask
+    """Show the state of transactions and the partitions that they write to."""
     from penstock.client.admin.transactions import TransactionsAdmin
 
-    described = ask(connection.settings(), TransactionsAdmin, lambda admin: admin.describe_transactions(ids))
+    described = connection.with_admin(TransactionsAdmin, lambda admin: admin.describe_transactions(ids))
     output.table(
         [
-            Column("transactional_id", "transactional id"),
+            "transactional_id",
             "state",
-            Column("producer_id", "producer id"),
+            "producer_id",
             Column("producer_epoch", "epoch"),
             Column("timeout_ms", "timeout", show_duration),
             Column("started_ms", "started", show_time),
@@ -109,22 +106,19 @@ def describe(
 @command.command("producers", examples=["penstock transactions producers orders:0"])
 def producers(
     partitions: Annotated[
-        list[str], Argument(metavar="TOPIC:PARTITION...", help="Partitions, such as orders:0.")
+        list[str], argument(metavar="TOPIC:PARTITION...", help="Partitions, such as orders:0.")
     ],
     *,
     connection: Connection,
     output: Output,
-    broker: Annotated[
-        int | None, Option("--broker", help="As this replica knows it, not the leader.")
-    ] = None,
+    broker: Annotated[int | None, option("--broker", help="Ask this replica instead of the leader.")] = None,
 ) -> None:
-    """Tell who writes to partitions, and where their open transactions begin."""
-    from penstock.cli.asking import ask, read_partition
+    """Show the producers of partitions, and where their open transactions begin."""
+    from penstock.cli.values import read_partition
     from penstock.client.admin.transactions import TransactionsAdmin
 
     wanted = [read_partition(text) for text in partitions]
-    found = ask(
-        connection.settings(),
+    found = connection.with_admin(
         TransactionsAdmin,
         lambda admin: admin.describe_producers(wanted, broker=broker),
     )
@@ -132,9 +126,9 @@ def producers(
         [
             "topic",
             "partition",
-            Column("producer_id", "producer id"),
+            "producer_id",
             Column("producer_epoch", "epoch"),
-            Column("last_sequence", "last sequence"),
+            "last_sequence",
             Column("last_timestamp_ms", "last record", show_time),
             Column("transaction_start_offset", "open since offset"),
         ],
@@ -150,7 +144,7 @@ def producers(
             for partition, states in sorted(found.items())
             for each in states
         ],
-        empty="Nobody writes there.",
+        empty="No producer writes to these partitions.",
     )
 
 
@@ -159,22 +153,20 @@ def find_hanging(
     *,
     connection: Connection,
     output: Output,
-    topic: Annotated[str | None, Option("--topic", help="Only on this topic.", complete="topic")] = None,
-    broker: Annotated[int | None, Option("--broker", help="Only on this broker.")] = None,
+    topic: Annotated[str | None, option("--topic", help="Only on this topic.", complete="topic")] = None,
+    broker: Annotated[int | None, option("--broker", help="Only on this broker.")] = None,
     minutes: Annotated[
         int,
-        Option("--max-transaction-timeout", metavar="MINUTES", help="Open for longer than this.", minimum=0),
+        option("--max-transaction-timeout", metavar="MINUTES", help="Open for longer than this.", minimum=0),
     ] = 15,
 ) -> None:
-    """Find transactions that no coordinator will ever end. They hold back everyone who reads committed records."""
+    """Find transactions that no coordinator will end. They block consumers with read_committed."""
     import time
 
-    from penstock.cli.asking import ask
-    from penstock.cli.hanging import HangingAdmin
-    from penstock.cli.hanging import find_hanging as find
+    from penstock.cli.hanging_transactions import HangingAdmin
+    from penstock.cli.hanging_transactions import find_hanging as find
 
-    found = ask(
-        connection.settings(),
+    found = connection.with_admin(
         HangingAdmin,
         lambda admin: find(
             admin,
@@ -189,7 +181,7 @@ def find_hanging(
         [
             "topic",
             "partition",
-            Column("producer_id", "producer id"),
+            "producer_id",
             Column("producer_epoch", "epoch"),
             Column("start_offset", "open since offset"),
             Column("last_timestamp_ms", "last record", show_time),
@@ -204,7 +196,7 @@ def find_hanging(
             )
             for each in found
         ],
-        empty="No transaction hangs.",
+        empty="No hanging transactions.",
     )
 
 
@@ -215,15 +207,15 @@ def abort(
     connection: Connection,
     output: Output,
     start_offset: Annotated[
-        int, Option("--start-offset", help="Where the transaction begins, as find-hanging tells.", minimum=0)
+        int, option("--start-offset", help="Where the transaction begins; find-hanging shows it.", minimum=0)
     ],
 ) -> None:
-    """Abort a hanging transaction on one partition. For one that its coordinator still knows, use terminate."""
-    from penstock.cli.asking import ask, read_partition
+    """Abort a hanging transaction on one partition. If its coordinator still knows it, use terminate."""
+    from penstock.cli.values import read_partition
     from penstock.client.admin.transactions import TransactionsAdmin
 
     where = read_partition(partition)
-    ask(connection.settings(), TransactionsAdmin, lambda admin: abort_at(admin, where, start_offset))
+    connection.with_admin(TransactionsAdmin, lambda admin: abort_at(admin, where, start_offset))
     output.result(
         f"aborted the transaction that began at offset {start_offset} of {where}",
         {"topic": where.topic, "partition": where.partition, "start_offset": start_offset},
@@ -231,7 +223,7 @@ def abort(
 
 
 async def abort_at(admin: TransactionsAdmin, partition: TopicPartition, start_offset: int) -> None:
-    """Abort what is open since an offset, by the numbers that the partition itself tells."""
+    """Abort the transaction that is open since an offset, with the producer id and epoch of the partition."""
     from penstock.cli.failures import Refusal
 
     (states,) = (await admin.describe_producers([partition])).values()
@@ -244,27 +236,24 @@ async def abort_at(admin: TransactionsAdmin, partition: TopicPartition, start_of
         partition,
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
-        # A transaction that was never ended by anyone has no epoch of a coordinator yet.
+        # A producer without any completed transaction has no coordinator epoch yet.
         coordinator_epoch=0 if found.coordinator_epoch is None else max(found.coordinator_epoch, 0),
     )
 
 
 @command.command("terminate", examples=["penstock transactions terminate payments-1"])
 def terminate(
-    transactional_id: Annotated[str, Argument(help="A transactional id.")],
+    transactional_id: Annotated[str, argument(help="A transactional id.")],
     *,
     connection: Connection,
     output: Output,
 ) -> None:
-    """End what a producer has open by aborting it, and have the producer refused from now on."""
-    from penstock.cli.asking import ask
+    """Abort the open transaction of a transactional id, and fence its producer."""
     from penstock.client.admin.transactions import TransactionsAdmin
 
     async def work(admin: TransactionsAdmin) -> None:
-        await admin.describe_transaction(transactional_id)  # which tells of one that there is not
+        await admin.describe_transaction(transactional_id)  # fails if it does not exist
         await admin.terminate_transaction(transactional_id)
 
-    ask(connection.settings(), TransactionsAdmin, work)
-    output.result(
-        f"{transactional_id} has no open transaction any more", {"transactional_id": transactional_id}
-    )
+    connection.with_admin(TransactionsAdmin, work)
+    output.result(f"{transactional_id} has no open transaction now", {"transactional_id": transactional_id})

@@ -1,4 +1,4 @@
-"""`penstock users`: who may log in by a password (SCRAM)."""
+"""`penstock users`: SCRAM credentials."""
 
 from __future__ import annotations
 
@@ -6,31 +6,28 @@ import sys
 from typing import Annotated, Literal
 
 from penstock.cli.connection import Connection
-from penstock.cli.declare import Argument, Group, Option
+from penstock.cli.declare import Group, argument, option
 from penstock.cli.output import Output
 
-command = Group(help="Tell, add and remove users who log in by a password (SCRAM).")
+command = Group(help="List, set and delete passwords of users (SCRAM credentials).")
 
 Mechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 
-USER = Argument(help="The user's name.")
-MECHANISM = Option("--mechanism", "-m", help="How the password is kept and proved.")
+USER = argument(help="The user's name.")
+MECHANISM = option("--mechanism", "-m", help="The SCRAM mechanism.")
 
 
 @command.command("list", examples=["penstock users list", "penstock users list alice --json"])
 def list_users(
-    users: Annotated[
-        tuple[str, ...], Argument(metavar="USER...", help="Users; all where none is named.")
-    ] = (),
+    users: Annotated[tuple[str, ...], argument(metavar="USER...", help="Users, by default all.")] = (),
     *,
     connection: Connection,
     output: Output,
 ) -> None:
-    """Tell which users have passwords, and of which kind. The passwords themselves nobody can tell."""
-    from penstock.cli.asking import ask
+    """List users and their SCRAM mechanisms. Passwords cannot be shown."""
     from penstock.client.admin.users import UsersAdmin
 
-    found = ask(connection.settings(), UsersAdmin, lambda admin: admin.describe_users(list(users) or None))
+    found = connection.with_admin(UsersAdmin, lambda admin: admin.describe_users(list(users) or None))
     output.table(
         ["user", "mechanism", "iterations"],
         [
@@ -56,22 +53,20 @@ def set_password(
     output: Output,
     mechanism: Annotated[Mechanism, MECHANISM] = "SCRAM-SHA-256",
     iterations: Annotated[
-        int | None, Option("--iterations", help="How often it is hashed.", minimum=4096, maximum=16384)
+        int | None, option("--iterations", help="Iterations of the hash.", minimum=4096, maximum=16384)
     ] = None,
 ) -> None:
-    """Let a user log in by a password, which is asked for, or read from stdin. It is hashed before it is sent."""
-    from penstock.cli.asking import ask
+    """Set a password, which is read from the terminal or stdin. Only its hash is sent."""
     from penstock.client.admin.users import ITERATIONS, ScramMechanism, UsersAdmin
 
     password = _read_password(user)
-    ask(
-        connection.settings(),
+    connection.with_admin(
         UsersAdmin,
         lambda admin: admin.set_password(
             user, password, mechanism=ScramMechanism.of(mechanism), iterations=iterations or ITERATIONS
         ),
     )
-    output.result(f"{user} can log in by {mechanism}", {"user": user, "mechanism": mechanism})
+    output.result(f"{user} can log in with {mechanism}", {"user": user, "mechanism": mechanism})
 
 
 def _read_password(user: str) -> str:
@@ -82,11 +77,11 @@ def _read_password(user: str) -> str:
 
         password = getpass(f"Password of {user}: ")
         if getpass("Again: ") != password:
-            raise Refusal("the two are not the same; nothing was changed")
+            raise Refusal("the passwords differ; nothing was changed")
     else:
         password = sys.stdin.readline().rstrip("\n")
     if not password:
-        raise Refusal("no password was given; type it, or send it to stdin")
+        raise Refusal("the password is empty; type it, or send it to stdin")
     return password
 
 
@@ -98,13 +93,11 @@ def delete_password(
     output: Output,
     mechanism: Annotated[Mechanism, MECHANISM] = "SCRAM-SHA-256",
 ) -> None:
-    """Take a user's password of one kind away. Who is logged in stays so."""
-    from penstock.cli.asking import ask
+    """Delete a user's password. Open connections stay open."""
     from penstock.client.admin.users import ScramMechanism, UsersAdmin
 
-    ask(
-        connection.settings(),
+    connection.with_admin(
         UsersAdmin,
         lambda admin: admin.delete_password(user, mechanism=ScramMechanism.of(mechanism)),
     )
-    output.result(f"{user} can no longer log in by {mechanism}", {"user": user, "mechanism": mechanism})
+    output.result(f"{user} can no longer log in with {mechanism}", {"user": user, "mechanism": mechanism})

@@ -1,18 +1,18 @@
-"""`penstock version`: which Penstock this is, and what it runs on."""
+"""`penstock version`: the versions of Penstock and its platform."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 import penstock
-from penstock.cli.declare import Command, Option
+from penstock.cli.declare import Command, option
 from penstock.cli.output import Output
 
 
 def version(
     *,
     output: Output,
-    more: Annotated[bool, Option("--more", help="Also what it runs on.")] = False,
+    more: Annotated[bool, option("--more", help="Also show Python, operating system and uvloop.")] = False,
 ) -> None:
     """Print the version."""
     if not more:
@@ -37,7 +37,7 @@ def _version_of_uvloop() -> str:
 
     try:
         return metadata.version("uvloop")
-    except metadata.PackageNotFoundError:  # it is required on Linux and macOS only
+    except metadata.PackageNotFoundError:  # required on Linux and macOS only
         return "not installed"
 
 

@@ -1,12 +1,12 @@
-"""`penstock demo`: a broker, events that come in live, and a Spark pipeline over them, before your eyes.
+"""`penstock demo`: a broker, live events, and a Spark pipeline that processes them.
 
-broker.py         the broker, a process of its own
-orders.py         the events: orders with keys and headers, and the table of customers
-revenue.py        the pipeline, as anyone would write it
-results.py        what the pipeline wrote, read as any consumer reads it
-whole.py          all of it together, and whether what came out agrees with what went in
-screen.py         how it looks
-broker_alone.py   the same without Spark, where there is no Java
+broker.py          the broker process
+orders.py          the events: orders with keys and headers, and the table of customers
+revenue.py         the pipeline
+results.py         the output of the pipeline, read by a consumer
+pipeline_demo.py   runs all of them, and compares output and input
+screen.py          the screen
+broker_demo.py     a demo without Spark
 """
 
 from __future__ import annotations
@@ -18,43 +18,46 @@ from penstock.cli.demo.broker import ENDING, BrokerProcess, choose_port
 from penstock.runtime.signals import signals_to_handle
 
 
-def demo(*, seconds: float | None, port: int | None, is_broker_alone: bool) -> int:
-    """Run the demonstration; the exit status."""
+def demo(*, seconds: float | None, port: int | None, nodes: int, is_broker_alone: bool) -> int:
+    """Run the demo. Returns the exit status."""
     from rich.console import Console
 
     from penstock.client.connection import Disconnected
 
     console = Console()
-    lack = None if is_broker_alone else _lack_of_spark()
-    if lack is not None:
-        console.print(f"[yellow]{lack}[/]\nThe broker is shown alone, without a pipeline.", soft_wrap=True)
-    for number in signals_to_handle(*ENDING):  # all as Ctrl-C: the broker must not outlive this program
+    missing = None if is_broker_alone else _missing_for_spark()
+    if missing is not None:
+        console.print(f"[yellow]{missing}[/]\nShowing only the broker, without a pipeline.", soft_wrap=True)
+    has_pipeline = not is_broker_alone and missing is None
+    for number in signals_to_handle(*ENDING):  # like Ctrl-C: the broker must not outlive this program
         signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
         try:
-            with BrokerProcess(choose_port(port), f"{folder}/log") as broker:
+            # The demo without a pipeline speaks to one broker only.
+            count = nodes if has_pipeline else 1
+            with BrokerProcess(choose_port(port), f"{folder}/log", nodes=count) as broker:
                 console.print(
                     f"[bold]{broker.ready_line}[/]  [dim](started in {broker.started_s * 1000:.0f} ms)[/]",
                     soft_wrap=True,
                 )
-                if is_broker_alone or lack is not None:
-                    from penstock.cli.demo.broker_alone import show_broker
+                if not has_pipeline:
+                    from penstock.cli.demo.broker_demo import run_broker_demo
                     from penstock.runtime.loop import run
 
-                    return run(show_broker(console, broker.port, seconds))
-                from penstock.cli.demo.whole import show_whole
+                    return run(run_broker_demo(console, broker.port, seconds))
+                from penstock.cli.demo.pipeline_demo import run_pipeline_demo
 
-                return show_whole(console, broker.port, folder, seconds)
+                return run_pipeline_demo(console, broker.servers, folder, seconds)
         except (RuntimeError, Disconnected) as error:
             console.print(f"[red]{error}[/]")
             return 1
         except KeyboardInterrupt:
-            console.print("\nstopped; the demonstration's data is removed")
+            console.print("\nstopped; the data of the demo is deleted")
             return 0
 
 
-def _lack_of_spark() -> str | None:
-    """What a pipeline would need and does not find here."""
+def _missing_for_spark() -> str | None:
+    """What is missing for a pipeline, as a sentence."""
     from importlib.util import find_spec
 
     from penstock.spark.java import JavaMissing, find_java
@@ -63,6 +66,6 @@ def _lack_of_spark() -> str | None:
         return "Pipelines need PySpark: pip install 'penstock[spark]'."
     try:
         find_java()
-    except JavaMissing as missing:
-        return f"{missing}."
+    except JavaMissing as error:
+        return f"{error}."
     return None

@@ -1,4 +1,4 @@
-"""The demonstration's broker: a process of its own, started as anyone would start it, that ends with this one."""
+"""The broker of the demo: a child process, stopped together with this one."""
 
 from __future__ import annotations
 
@@ -18,30 +18,21 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class BrokerProcess:
-    def __init__(self, port: int, folder: str) -> None:
+    def __init__(self, port: int, folder: str, *, nodes: int = 1) -> None:
         self.port = port
         self._folder = folder
+        self._nodes = nodes
         self.ready_line = ""
         self.started_s = 0.0
 
     def __enter__(self) -> Self:
-        listeners = f"listeners=PLAINTEXT://127.0.0.1:{self.port}"
-        command = [
-            sys.executable,
-            "-m",
-            "penstock",
-            "serve",
-            "--set",
-            listeners,
-            "--set",
-            f"log.dirs={self._folder}",
-            "--log-level",  # else its last words would stand below the summary
-            "warning",
-        ]
+        command = [sys.executable, "-m", "penstock", "serve", *self._arguments()]
+        # Its last log lines would appear below the summary.
+        command += ["--log-level", "warning" if self._nodes == 1 else "error"]
         began = time.perf_counter()
-        # Whoever ends this program half-way through the next call would leave a broker that nobody knows.
+        # A signal during the next call would leave a broker behind.
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
-        # A process group of its own: Ctrl-C is for this program, which then stops the broker in order.
+        # Its own process group: Ctrl-C reaches only this program, which then stops the broker.
         self._process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -67,13 +58,23 @@ class BrokerProcess:
     ) -> None:
         self._stop()
 
+    @property
+    def servers(self) -> str:
+        return ",".join(f"127.0.0.1:{self.port + index}" for index in range(self._nodes))
+
+    def _arguments(self) -> list[str]:
+        if self._nodes == 1:
+            listeners = f"listeners=PLAINTEXT://127.0.0.1:{self.port}"
+            return ["--set", listeners, "--set", f"log.dirs={self._folder}"]
+        return ["--nodes", str(self._nodes), "--data", self._folder, "--port", str(self.port)]
+
     def _wait_until_ready(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith("penstock ready"):
                 self.ready_line = line.strip()
                 return
-        raise RuntimeError("the broker did not start; its own words are above")
+        raise RuntimeError("the broker did not start; its error is above")
 
     def _stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
@@ -87,7 +88,7 @@ class BrokerProcess:
 
 
 def choose_port(port: int | None) -> int:
-    """The one that was asked for, Kafka's own, or any that is free."""
+    """The given port, or Kafka's default, or a free one."""
     return port or (DEFAULT_PORT if _is_free(DEFAULT_PORT) else _free_port())
 
 

@@ -1,6 +1,6 @@
-"""Events for the demonstration: customers, who are a table, and their orders, which keep coming.
+"""Events of the demo: a table of customers, and a stream of their orders.
 
-It keeps books of what it has written and was acknowledged: the pipeline's result is checked against them.
+It counts the orders and sums the amounts: the result of the pipeline is compared with them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FLUSH_SECONDS = 30.0
 
 
 class Orders:
-    """Writes orders at a steady pace, in a thread, from entering it until `finish`."""
+    """Produces orders at a constant rate in a thread, until `finish`."""
 
     def __init__(self, servers: str, *, seed: int = 7) -> None:
         self._producer = Producer(servers, acks="all", linger_ms=20)
@@ -51,14 +51,14 @@ class Orders:
         self._producer.close(timeout=FLUSH_SECONDS if kind is None else 1.0)
 
     def finish(self) -> None:
-        """Write no more; on return all that was written is acknowledged, or the reason why not is raised."""
+        """Stop producing. On return every order is acknowledged; otherwise the error is raised."""
         self._is_over.set()
         self._thread.join()
         self.check()
 
     def check(self) -> None:
         if self._error is not None:
-            raise RuntimeError(f"an order could not be written: {self._error}") from self._error
+            raise RuntimeError(f"cannot produce an order: {self._error}") from self._error
 
     def _write_customers(self) -> None:
         for number in range(CUSTOMERS):
@@ -72,7 +72,7 @@ class Orders:
             while not self._is_over.is_set():
                 for _ in range(int(PER_SECOND * TICK_SECONDS)):
                     self._send_one()
-                # A machine that cannot keep the pace falls behind rather than being pushed for ever.
+                # A slow machine lowers the rate instead of catching up forever.
                 due = max(due + TICK_SECONDS, time.monotonic() - 1.0)
                 self._is_over.wait(max(0.0, due - time.monotonic()))
             self._producer.flush(timeout=FLUSH_SECONDS)

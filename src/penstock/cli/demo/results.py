@@ -1,4 +1,4 @@
-"""What the pipeline has written, read under read_committed as any consumer reads it: the latest record of each key."""
+"""The output of the pipeline, read by a consumer with read_committed: the latest record of each key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.cli.demo.revenue import REVENUE_TOPIC
 
 
 class Window(NamedTuple):
-    """What one country ordered in one window."""
+    """The orders of one country in one window."""
 
     begin: str
     country: str
@@ -22,15 +22,15 @@ class Window(NamedTuple):
 
 @dataclass
 class Results:
-    """The table `revenue`, followed from its beginning."""
+    """The table `revenue`."""
 
     windows: dict[bytes, Window] = field(default_factory=dict)
     records: int = 0
 
     def take(self, key: bytes, value: bytes) -> None:
-        told = json.loads(value)
+        row = json.loads(value)
         self.records += 1
-        self.windows[key] = Window(told["from"], told["country"], told["orders"], told["cents"])
+        self.windows[key] = Window(row["from"], row["country"], row["orders"], row["cents"])
 
     @property
     def orders(self) -> int:
@@ -48,8 +48,8 @@ class Results:
         return sorted(grouped.items())[-count:]
 
 
-class Follower:
-    """Keeps `results` up to date, whenever it is asked to."""
+class ResultsReader:
+    """Updates `results` on each `catch_up`."""
 
     def __init__(self, servers: str) -> None:
         self.results = Results()
@@ -69,7 +69,7 @@ class Follower:
         self._consumer.close(timeout=1.0)
 
     def catch_up(self) -> None:
-        """Take all that is committed by now."""
+        """Read all committed records."""
         for message in self._consumer.read(until="end").to_messages():
             assert message.key is not None
             assert message.value is not None

@@ -1,8 +1,7 @@
-"""The demonstration's pipeline: what each country orders, in windows of five seconds, written exactly once.
+"""The pipeline of the demo: orders by country in windows of five seconds, written exactly once.
 
-It is what `penstock pipeline run` would run, and reads like any program of Structured Streaming: the format is
-`penstock` where it would be `kafka`. The topic that it writes is a table: the latest record of a key is what its window
-holds.
+`penstock pipeline run` could run it. It is a normal Structured Streaming program with the format `penstock` instead of
+`kafka`. Its output topic is a table: the latest record of a key holds the window.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def revenue(spark: SparkSession, brokers: str) -> DataStreamWriter:
 
 
 def customers(spark: SparkSession, brokers: str) -> DataFrame:
-    """The table as it is now: the latest record of each key. Every micro-batch reads it anew."""
+    """The current table: the latest record of each key. Every micro-batch reads it again."""
     from pyspark.sql import functions as F
 
     records = (

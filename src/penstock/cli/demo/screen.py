@@ -1,4 +1,4 @@
-"""How the demonstration looks: what goes in, what the pipeline does with it, and what comes out."""
+"""The screen of the demo: input, pipeline and output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.text import Text
 from penstock.cli.demo.orders import COUNTRIES, ORDERS_TOPIC
 from penstock.cli.demo.results import Results
 from penstock.cli.demo.revenue import REVENUE_TOPIC
-from penstock.cli.output import count_of, show_bytes, show_duration
+from penstock.cli.output import count_of, show_bytes, show_duration, sparkline
 
 if TYPE_CHECKING:
     from penstock.spark.pipelines.figures import QueryFigures
@@ -25,14 +25,13 @@ if TYPE_CHECKING:
 WIDTH = 84
 WINDOWS_SHOWN = 6
 LINE_SECONDS = 2.0
-SPARK = "▁▂▃▄▅▆▇█"
 
 
 @dataclass
 class View:
-    """All that a screen is drawn from."""
+    """The data of the screen."""
 
-    port: int
+    servers: str
     seconds: float | None
     phase: str = "starting Spark"
     generated: int = 0
@@ -47,12 +46,12 @@ class View:
 
     @property
     def lag(self) -> int:
-        """Orders that are there and not yet read. Spark's own is of the moment when it planned the last batch."""
+        """Orders not yet read. Spark's own figure is from the planning of the last batch."""
         return max(0, self.generated - (0 if self.figures is None else self.figures.rows_in))
 
 
 class Screen:
-    """Live on a terminal; a line every two seconds elsewhere."""
+    """Live on a terminal; otherwise a line every two seconds."""
 
     def __init__(self, console: Console, view: View) -> None:
         self._console = console
@@ -84,10 +83,11 @@ class Screen:
 
 
 def panel_of(view: View) -> Panel:
-    until = "Ctrl-C ends it" if view.seconds is None else f"ends after {view.seconds:.0f} s"
-    hint = Text(f"penstock consume {REVENUE_TOPIC} -b 127.0.0.1:{view.port} --from -5", style="cyan")
+    until = "Ctrl-C stops it" if view.seconds is None else f"stops after {view.seconds:.0f} s"
+    address = view.servers.partition(",")[0]
+    hint = Text(f"penstock consume {REVENUE_TOPIC} -b {address} --from -5", style="cyan")
     shown = Group(
-        _figures_of(view), Text(), _windows_of(view), Text(), Text("watch it yourself:", style="dim"), hint
+        _figures_of(view), Text(), _windows_of(view), Text(), Text("try it yourself:", style="dim"), hint
     )
     return Panel(shown, title=f"penstock demo, {view.phase}", subtitle=until, width=WIDTH)
 
@@ -98,16 +98,14 @@ def _figures_of(view: View) -> Table:
     table.add_column(justify="right")
     table.add_column(style="dim")
     rate = view.rates[-1] if view.rates else 0.0
-    table.add_row("orders in", f"{view.generated:,}", f"{rate:,.0f}/s  {_sparkline(view.rates)}")
+    table.add_row("orders in", f"{view.generated:,}", f"{rate:,.0f}/s  {sparkline(view.rates)}")
     figures = view.figures
     if figures is None or figures.batch < 0:
-        at_what = view.phase if figures is None else f"first batch, {figures.at_work_seconds} s"
-        table.add_row("pipeline", at_what, ProgressBar(total=None, pulse=True, width=30))
+        phase = view.phase if figures is None else f"first batch, {figures.at_work_seconds} s"
+        table.add_row("pipeline", phase, ProgressBar(total=None, pulse=True, width=30))
         return table
     bar: Any = ProgressBar(total=1.0, completed=figures.fraction or 0.0, width=30)
-    table.add_row(
-        "orders read", f"{figures.rows_in:,}", "caught up with the start" if figures.fraction == 1.0 else bar
-    )
+    table.add_row("orders read", f"{figures.rows_in:,}", "caught up" if figures.fraction == 1.0 else bar)
     table.add_row(
         "lag", f"{view.lag:,}", f"batch {figures.batch}, the last took {show_duration(figures.batch_ms)}"
     )
@@ -131,25 +129,25 @@ def _windows_of(view: View) -> Table:
 
 
 def line_of(view: View) -> str:
-    told = f"{view.elapsed:5.1f} s  {view.phase}: {view.generated:,} orders in"
+    line = f"{view.elapsed:5.1f} s  {view.phase}: {view.generated:,} orders in"
     figures = view.figures
     if figures is None:
-        return told
+        return line
     if figures.batch < 0:
-        return f"{told}, the pipeline is at its first batch ({figures.at_work_seconds} s)"
+        return f"{line}, first batch running ({figures.at_work_seconds} s)"
     return (
-        f"{told}, {figures.rows_in:,} read (batch {figures.batch}, {show_duration(figures.batch_ms)}, "
+        f"{line}, {figures.rows_in:,} read (batch {figures.batch}, {show_duration(figures.batch_ms)}, "
         f"lag {view.lag:,}, state {figures.state_rows:,} rows), {view.results.orders:,} out"
     )
 
 
-def tell_summary(console: Console, view: View, *, generated: int, cents: int) -> bool:
-    """What went in and what came out; whether they agree."""
+def print_summary(console: Console, view: View, *, generated: int, cents: int) -> bool:
+    """Print input and output. Returns whether they agree."""
     results, figures = view.results, view.figures
     read = figures.rows_in if figures is not None else 0
     batches = figures.batch + 1 if figures is not None else 0
     agrees = generated == read == results.orders and cents == results.cents
-    told = (
+    rows = (
         ("orders generated", generated, f"{_euros(cents)} in the topic {ORDERS_TOPIC}"),
         ("orders read", read, f"by the pipeline, in {count_of(batches, 'micro-batch', 'es')}"),
         (
@@ -158,8 +156,8 @@ def tell_summary(console: Console, view: View, *, generated: int, cents: int) ->
             f"{_euros(results.cents)} in {count_of(len(results.windows), 'window')}",
         ),
     )
-    width = max(len(f"{count:,}") for _, count, _ in told)
-    for what, count, more in told:
+    width = max(len(f"{count:,}") for _, count, _ in rows)
+    for what, count, more in rows:
         console.print(f"{what:<16}  {count:>{width},}  [dim]{more}[/]", soft_wrap=True, highlight=False)
     verdict = (
         f"[green]every order exactly once[/], under read_committed in the topic {REVENUE_TOPIC}"
@@ -172,8 +170,3 @@ def tell_summary(console: Console, view: View, *, generated: int, cents: int) ->
 
 def _euros(cents: int) -> str:
     return f"{cents / 100:,.2f} €"
-
-
-def _sparkline(values: deque[float]) -> str:
-    top = max(values, default=0.0) or 1.0
-    return "".join(SPARK[min(7, int(value / top * 7.99))] for value in values)

@@ -1,10 +1,9 @@
-"""What stands in the files of a log, for people: segments, their indexes, snapshots of producers.
+"""Inspects log files: segments, their indexes, producer snapshots.
 
     segments     batches and records of a `.log` file or of a checkpoint
-    decoders     what keys and values mean: text, numbers, records of coordinators and of the cluster's metadata
-    indexes      `.index`, `.timeindex`, `.txnindex`, `.snapshot`, and whether they agree with their segment
-    json_form    declared messages as Kafka writes them in JSON
+    decoders     keys and values: text, numbers, records of coordinators and of the cluster metadata
+    indexes      `.index`, `.timeindex`, `.txnindex`, `.snapshot`, and whether they match their segment
+    json_form    messages as JSON, as Kafka prints them
 
-Files are only read, also while a node writes to them. `penstock logs dump` and `kafka-dump-log.sh` print what is
-found here.
+Files are only read, even while a node writes to them. `penstock logs dump` and `kafka-dump-log.sh` use it.
 """

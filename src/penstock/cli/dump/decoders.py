@@ -1,8 +1,7 @@
-"""What keys and values of records mean.
+"""Decoders of keys and values.
 
-A decoder turns a record into two texts, or None where there is nothing to show. For the internal topics these are
-JSON in the form of Kafka's own tools; a record that cannot be read says so in its place, and the others are shown
-all the same.
+A decoder returns the text of key and value, or None for null. For internal topics the text is JSON as Kafka's own
+tools print it; for an unreadable record it is the error.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def long(data: bytes) -> str:
     return str(int.from_bytes(data, "big", signed=True)) if len(data) == 8 else f"not a long: {data.hex()}"
 
 
-# By the last part of the names of Kafka's classes, of which those that come with it can be meant.
+# By the class name of Kafka's decoders, without the package.
 FORMATS: dict[str, Callable[[bytes], str]] = {
     "StringDecoder": text,
     "IntegerDecoder": integer,
@@ -111,7 +110,7 @@ def metadata_decoder() -> Decoder:
 
 
 def decoder_for(path: str) -> Decoder:
-    """By the folder of a partition in which a file stands."""
+    """By the topic in the path of the file."""
     folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
     topic = folder.rpartition("-")[0]
     made = BY_TOPIC.get(topic)
@@ -139,7 +138,7 @@ def _coordinator_decoder(
         try:
             number = _NUMBER.unpack_from(record.key)[0]
             if number not in pairs:
-                raise MalformedMessage(f"there is no record of type {number}")
+                raise MalformedMessage(f"unknown record type {number}")
             key_type, value_type = pairs[number]
             key, _ = codec(key_type, 0).decode(memoryview(record.key), _NUMBER.size)
             shown_key = compact_json({"type": str(number), "data": to_plain(key, 0)})
@@ -159,7 +158,7 @@ def _coordinator_decoder(
 
 
 def _open_subscriptions(value: Any, plain: PlainMessage) -> None:
-    """Members of a group of consumers say by a message of their own what they want and what they have."""
+    """Decode the subscription and the assignment of the members of a consumer group."""
     from penstock.protocol.messages.consumer_protocol import (
         ConsumerProtocolAssignment,
         ConsumerProtocolSubscription,
@@ -182,7 +181,7 @@ def _open_subscriptions(value: Any, plain: PlainMessage) -> None:
 def _open(data: bytes, cls: type[Any]) -> PlainMessage | None:
     try:
         version = _NUMBER.unpack_from(data)[0]
-        # A newer version than is known begins as the newest that is.
+        # A newer version begins like the newest known one.
         known = min(version, declaration_of(cls).last_version)
         message, _ = codec(cls, known).decode(memoryview(data), _NUMBER.size)
         return to_plain(message, known)
@@ -194,8 +193,12 @@ def _open(data: bytes, cls: type[Any]) -> PlainMessage | None:
 
 
 def describe_control(record: Record) -> str:
-    """What a control record says, in Kafka's words."""
-    from penstock.quorum.control import KRaftVersionRecord, LeaderChangeMessage, VotersRecord
+    """A control record as Kafka's tool prints it."""
+    from penstock.protocol.messages.control_records import (
+        KRaftVersionRecord,
+        LeaderChangeMessage,
+        VotersRecord,
+    )
 
     try:
         kind = read_control_type(record)
@@ -220,7 +223,7 @@ def describe_control(record: Record) -> str:
 
 
 def _message(cls: type[Any], value: memoryview) -> str:
-    """Their version is their first field, and not in front of them."""
+    """The version is the first field of these messages."""
     version = min(_NUMBER.unpack_from(value)[0], declaration_of(cls).last_version)
     message, _ = codec(cls, version).decode(value, 0)
     return compact_json(to_plain(message, version))

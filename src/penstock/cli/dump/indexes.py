@@ -1,7 +1,6 @@
-"""The files beside a segment: what is in them, and where they disagree with it.
+"""The indexes of a segment: their entries, and mismatches with the segment.
 
-An index that disagrees does no harm that a restart would not mend (a node builds it again), but it is how a damaged
-disk shows first.
+A node rebuilds a wrong index when it starts, but mismatches may be the first sign of a damaged disk.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from penstock.cli.dump.segments import SegmentFile, base_offset
 from penstock.cli.failures import Refusal
 from penstock.storage import snapshots
 from penstock.storage.errors import CorruptFile
-from penstock.storage.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, LiveIndex
+from penstock.storage.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, MemoryIndex
 from penstock.storage.producer_state import Producer
 
 _ABORTED = Struct(">hqqqq")
@@ -31,7 +30,7 @@ class TimestampEntry(NamedTuple):
     offset: int
 
 
-class AbortedEntry(NamedTuple):
+class AbortedTxn(NamedTuple):
     version: int
     producer_id: int
     first_offset: int
@@ -43,7 +42,7 @@ AnyEntry = TypeVar("AnyEntry", OffsetEntry, TimestampEntry)
 
 
 class Mismatch(NamedTuple):
-    """What an index says, and what the log says."""
+    """The value in the index, and the value in the log."""
 
     indexed: int
     found: int
@@ -57,20 +56,20 @@ class TimeProblems(NamedTuple):
 
 def read_offset_index(path: str) -> list[OffsetEntry]:
     base = _base(path)
-    index = LiveIndex.decode(_whole_entries(path, OFFSET_ENTRY_BYTES), b"")
+    index = MemoryIndex.decode(_whole_entries(path, OFFSET_ENTRY_BYTES), b"")
     entries = zip(index.offsets, index.positions, strict=True)
     return list(_until_empty((OffsetEntry(base + offset, position) for offset, position in entries), base))
 
 
 def read_time_index(path: str) -> list[TimestampEntry]:
     base = _base(path)
-    index = LiveIndex.decode(b"", _whole_entries(path, TIME_ENTRY_BYTES))
+    index = MemoryIndex.decode(b"", _whole_entries(path, TIME_ENTRY_BYTES))
     entries = zip(index.times, index.time_offsets, strict=True)
     return list(_until_empty((TimestampEntry(time, base + offset) for time, offset in entries), base))
 
 
-def read_aborted_index(path: str) -> list[AbortedEntry]:
-    return [AbortedEntry(*fields) for fields in _ABORTED.iter_unpack(_whole_entries(path, _ABORTED.size))]
+def read_aborted_index(path: str) -> list[AbortedTxn]:
+    return [AbortedTxn(*fields) for fields in _ABORTED.iter_unpack(_whole_entries(path, _ABORTED.size))]
 
 
 def read_producer_snapshot(path: str) -> list[Producer]:
@@ -80,7 +79,7 @@ def read_producer_snapshot(path: str) -> list[Producer]:
 
 
 def check_offset_index(path: str, entries: list[OffsetEntry]) -> list[Mismatch]:
-    """Entries whose position is not that of the batch which ends at their offset."""
+    """Entries whose position is not that of the batch that ends at their offset."""
     mismatches: list[Mismatch] = []
     with SegmentFile(_sibling(path, ".log")) as segment:
         for entry in entries:
@@ -119,14 +118,14 @@ def check_time_index(path: str, entries: list[TimestampEntry]) -> TimeProblems:
 
 
 def check_sanity(path: str, entry_bytes: int) -> None:
-    """What a node asks of an index before it believes it, or `CorruptFile`."""
+    """The check that a node makes before it uses an index. Raises `CorruptFile`."""
     size = os.path.getsize(path)
     if size % entry_bytes:
-        raise CorruptFile(f"{path} has {size} bytes, which is not a number of entries of {entry_bytes}")
+        raise CorruptFile(f"{path} has {size} bytes, which is not a multiple of {entry_bytes}")
 
 
 def _until_empty(entries: Iterator[AnyEntry], base: int) -> Iterator[AnyEntry]:
-    """A node that died may leave an index that goes on with zeros."""
+    """After a crash an index may end with zeros."""
     for number, entry in enumerate(entries):
         if number and entry.offset == base:
             return
@@ -146,7 +145,5 @@ def _sibling(path: str, suffix: str) -> str:
 def _base(path: str) -> int:
     base = base_offset(path)
     if base is None:
-        raise Refusal(
-            f"{path}: a file of a log is named by its first offset, such as 00000000000000000000.log"
-        )
+        raise Refusal(f"{path}: a log file is named after its base offset, such as 00000000000000000000.log")
     return base

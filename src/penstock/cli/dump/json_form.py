@@ -1,7 +1,7 @@
-"""A declared message as JSON, in the form that Kafka's own tools print.
+"""Messages as JSON, as Kafka's own tools print them.
 
-Names are in camel case, in the order of the declaration; bytes are base64, ids are Kafka's spelling of them. A
-tagged field stands there only where it is not the default; a field that the version lacks never does.
+Names are in camel case, in the order of the declaration; bytes are base64; ids have Kafka's notation. A tagged field is
+omitted if it has its default. Fields that the version does not have are omitted.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ PlainMessage = dict[str, PlainValue]
 
 
 def to_plain(message: Any, version: int) -> PlainMessage:
-    """A message of this version as what JSON is made of."""
+    """A message of this version as dicts, lists and plain values."""
     return _struct(message, plan_message(type(message), version))
 
 
 def compact_json(value: object) -> str:
-    """As Kafka's tools write it: no blanks, and text as it is."""
+    """JSON without blanks and without escaped characters, as Kafka's tools write it."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""The files of a log as tables: what `penstock logs dump` prints."""
+"""Log files as tables, for `penstock logs dump`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Row = Sequence[object]
 
 @dataclass(slots=True)
 class Listing:
-    """What is in one file."""
+    """The content of one file."""
 
     path: str
     kind: str
@@ -54,10 +54,10 @@ class Listing:
     columns: Sequence[str | Column]
     rows: Iterable[Row]
     problems: list[str] = field(default_factory=list)
-    """Complete when the rows have been gone through."""
+    """Complete after the last row."""
 
     def print_json_lines(self) -> None:
-        """One object a line, so that a file of any size can be read by a program that is not larger."""
+        """One object per line, so that a program can read a file larger than memory."""
         keys = [column if isinstance(column, str) else column.key for column in self.columns]
         for row in self.rows:
             print(to_json({"file": self.path, "kind": self.kind, **dict(zip(keys, row, strict=True))}))
@@ -66,7 +66,7 @@ class Listing:
 
 
 def log_files(paths: Iterable[str]) -> Iterator[str]:
-    """Files as they are, and of folders all files of a log in them, in the order of their offsets."""
+    """Files as they are; for a directory all its log files, ordered by offset."""
     for path in paths:
         if not os.path.isdir(path):
             yield path
@@ -74,21 +74,21 @@ def log_files(paths: Iterable[str]) -> Iterator[str]:
         names = sorted(name for name in os.listdir(path) if name.endswith(SUFFIXES))
         if not names:
             raise Refusal(
-                f"{path} has no files of a log in it; name the folder of a partition, such as orders-0"
+                f"{path} contains no log files; name the directory of a partition, such as orders-0"
             )
         yield from (os.path.join(path, name) for name in names)
 
 
 def list_file(path: str, *, wants_records: bool, decoder: str, rows_max: int | None) -> Listing:
-    """What is in a file, by the end of its name."""
-    os.stat(path)  # one that is not there is refused before anything is printed
+    """The content of a file, by its suffix."""
+    os.stat(path)  # fails for a missing file before anything is printed
     match os.path.splitext(path)[1]:
         case ".log" | ".checkpoint":
             return _segment(path, wants_records=wants_records, decoder=decoder, rows_max=rows_max)
         case ".index":
             entries = [entry for entry in indexes.read_offset_index(path) if entry.position > 0]  # see below
             wrong = indexes.check_offset_index(path, entries)
-            problems = [f"offset {one.indexed} is in the index, {one.found} in the log" for one in wrong]
+            problems = [f"offset {one.indexed} in the index, {one.found} in the log" for one in wrong]
             return _listing(path, "offset index", ("offset", "position"), entries, rows_max, problems)
         case ".timeindex":
             return _time_index(path, rows_max)
@@ -98,7 +98,7 @@ def list_file(path: str, *, wants_records: bool, decoder: str, rows_max: int | N
             return _listing(path, "aborted transactions", columns, aborted, rows_max, [])
         case ".snapshot":
             return _producers(path, rows_max)
-    raise Refusal(f"{path} is not a file of a log: those end in {', '.join(SUFFIXES)}")
+    raise Refusal(f"{path} is not a log file: the suffix must be one of {', '.join(SUFFIXES)}")
 
 
 def _listing(
@@ -126,14 +126,14 @@ def _segment(path: str, *, wants_records: bool, decoder: str, rows_max: int | No
 
 
 def _walk(path: str, decode: decoders.Decoder | None, problems: list[str]) -> Iterator[Row]:
-    """Batches, or with a decoder records, as they are read: a segment may be larger than memory."""
+    """Batches, or with a decoder records, one by one: a segment may be larger than memory."""
     with SegmentFile(path) as segment:
         if decode is None:
             yield from map(_batch, segment.batches())
         else:
             yield from _records(segment, decode, problems)
         if segment.garbage_bytes:
-            problems.append(f"{segment.garbage_bytes} bytes at the end are no batch")
+            problems.append(f"{segment.garbage_bytes} bytes at the end are not a batch")
 
 
 def _batch(batch: DumpedBatch) -> Row:
@@ -186,12 +186,12 @@ def _records(segment: SegmentFile, decode: decoders.Decoder, problems: list[str]
 
 
 def _time_index(path: str, rows_max: int | None) -> Listing:
-    # A running Kafka has room reserved in its indexes, which is zeros; no entry of either kind looks so.
+    # A running Kafka preallocates its indexes with zeros; no real entry is zero.
     entries = [entry for entry in indexes.read_time_index(path) if entry.timestamp_ms > 0]
     found = indexes.check_time_index(path, entries)
     problems = [
-        *(f"time {one.indexed} is in the index, {one.found} in the log" for one in found.wrong_times),
-        *(f"time {one.indexed} comes after {one.found}" for one in found.out_of_order),
+        *(f"timestamp {one.indexed} in the index, {one.found} in the log" for one in found.wrong_times),
+        *(f"timestamp {one.indexed} comes after {one.found}" for one in found.out_of_order),
         *(f"no batch ends at offset {one.indexed}" for one in found.not_found),
     ]
     return _listing(path, "time index", (TIME, "offset"), entries, rows_max, problems)

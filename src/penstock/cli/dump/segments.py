@@ -1,7 +1,7 @@
-"""Batches and records of one file, as they stand there.
+"""Batches and records of one file.
 
-A batch that fails its checks is told to be invalid, and the walk goes on behind it; where not even a length can be
-believed, the rest of the file is told to be garbage. Nothing is repaired, and nothing is hidden.
+A batch that fails its checks is reported as invalid, and reading continues after it. If a length is invalid, the rest
+of the file is reported as garbage. Nothing is repaired or hidden.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DECOMPRESSED_BYTES_MAX = 1 << 30
 EVERYTHING = (1 << 31) - 1
 
 _LENGTH = Struct(">8xi")
-_LENGTH_AT_END = 12  # how many bytes of a batch its length does not count
+_LENGTH_AT_END = 12  # bytes of a batch that its length does not include
 _CHECKPOINT_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
@@ -45,7 +45,7 @@ class SegmentFile:
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else None
         self._view = memoryview(self._map)[:bytes_max] if self._map is not None else memoryview(b"")
         self.garbage_bytes = 0
-        """What is left at the end after the last batch; known when `batches` has been walked to its end."""
+        """Bytes after the last batch; set when `batches` is exhausted."""
 
     def __enter__(self) -> Self:
         return self
@@ -53,13 +53,13 @@ class SegmentFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with suppress(BufferError):  # a walk that was broken off holds it still; then it goes with the walk
+        with suppress(BufferError):  # an unfinished iterator still holds it, and releases it later
             self._view.release()
             if self._map is not None:
                 self._map.close()
 
     def batches(self, position: int = 0) -> Iterator[DumpedBatch]:
-        """From a position on which a batch begins."""
+        """The batches from this position on."""
         view = self._view
         while len(view) - position >= HEADER_BYTES:
             size = _LENGTH_AT_END + _LENGTH.unpack_from(view, position)[0]
@@ -73,7 +73,7 @@ class SegmentFile:
         return next(self.batches(position), None) if 0 <= position < len(self._view) else None
 
     def records(self, batch: DumpedBatch) -> Iterator[Record]:
-        """Of a valid batch."""
+        """The records of a valid batch."""
         return iter(kernel.iterate_records(self._view, batch.position, limit_bytes=DECOMPRESSED_BYTES_MAX))
 
     def _read(self, position: int) -> DumpedBatch:
@@ -84,7 +84,7 @@ class SegmentFile:
 
 
 def describe_origin(path: str) -> str | None:
-    """Where in its log a file begins, by its name; None where the name does not tell."""
+    """The base offset or snapshot id in the name of a file, as a sentence; None if there is none."""
     name = os.path.basename(path)
     if name == BOOTSTRAP_CHECKPOINT:
         return "KRaft bootstrap snapshot"
@@ -95,13 +95,13 @@ def describe_origin(path: str) -> str | None:
 
 
 def base_offset(path: str) -> int | None:
-    """The first offset of a segment, by the name of one of its files."""
+    """The base offset of a segment, from the name of one of its files."""
     digits = os.path.basename(path).partition(".")[0]
     return int(digits) if digits.isdecimal() else None
 
 
 def sequence_of(record: Record, header: BatchHeader) -> int:
-    """A record's own sequence number, which goes round at the end of 31 bits; -1 where it has none."""
+    """The sequence number of a record, which wraps at 31 bits; -1 if it has none."""
     if header.base_sequence < 0:
         return -1
     return (header.base_sequence + record.offset - header.base_offset) & 0x7FFF_FFFF

@@ -1,25 +1,25 @@
-"""Kafka's own tools: its script names, its flags, its words, and its output where scripts read it.
+"""Kafka's own tools: their script names, flags and messages, and their output where scripts read it.
 
 `bin/kafka-topics.sh ARGUMENTS` runs `penstock kafka-topics ARGUMENTS`, which comes here; so does `penstock topics
---list`. One file a tool, with `run(arguments) -> exit status`. What a tool does is in `cli.commands` and
-`penstock.client`: here is only how Kafka asks for it and how Kafka tells it. `flags` reads the arguments, as
-Kafka's own readers do.
+--list`. One module a tool, with a `TOOL` that declares its flags and `run(options) -> exit status`. The work is in
+`cli.commands` and `penstock.client`; a module here only translates Kafka's flags and prints Kafka's output.
 
-Deliberately different: help goes to stdout and ends with 0; where no --bootstrap-server is said,
-PENSTOCK_BOOTSTRAP_SERVERS or localhost:9092 is meant.
+Deliberate differences: help goes to stdout and exits with 0; without --bootstrap-server, PENSTOCK_BOOTSTRAP_SERVERS
+or localhost:9092 is used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.cli.kafka.flags import Flags
+    from penstock.cli.kafka.tool import Tool
 
-# Script, without `.sh`: the module that is it. Several scripts may be one module, which is then told by its
-# `run(arguments, tool=)`.
+# By script name without `.sh`: the module. A module without `TOOL` serves several scripts; its `run(script)` gets
+# the name.
 TOOLS = {
     "kafka-acls": "acls",
     "kafka-broker-api-versions": "broker_api_versions",
@@ -55,22 +55,26 @@ TOOLS = {
 }
 
 
-def flags_of(name: str) -> Flags | None:
-    """The flags of a tool, where it has any; for completion."""
-    module = import_module(f"{__name__}.{TOOLS[name.removesuffix('.sh')]}")
-    return getattr(module, "FLAGS", None)
-
-
 def is_tool(name: str) -> bool:
     return name.removesuffix(".sh") in TOOLS
 
 
+def tool_of(name: str) -> Tool | None:
+    """The declaration of a tool, if it has flags; for completion."""
+    return getattr(_module(name), "TOOL", None)
+
+
 def run(name: str, arguments: Sequence[str]) -> int:
-    """Run a tool by its script's name; the exit status."""
-    tool = name.removesuffix(".sh")
-    module = import_module(f"{__name__}.{TOOLS[tool]}")
-    if getattr(module, "SERVES_SEVERAL", False):
-        status: int = module.run(arguments, tool=tool)
-    else:
-        status = module.run(arguments)
-    return status
+    """Run a tool by the name of its script. Returns the exit status."""
+    module = _module(name)
+    tool = tool_of(name)
+    if tool is None:
+        status: int = module.run(name.removesuffix(".sh"))
+        return status
+    if translate := getattr(module, "translate", None):
+        arguments = translate(arguments)
+    return tool.run(arguments, module.run)
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"{__name__}.{TOOLS[name.removesuffix('.sh')]}")

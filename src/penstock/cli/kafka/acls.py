@@ -7,55 +7,59 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import FAILED
-from penstock.cli.kafka.flags import BOOTSTRAP_SERVER, COMMAND_CONFIG, BadFlags, Flag, Flags, Said, run_tool
+from penstock.cli.flags import OneOf, UsageError
+from penstock.cli.kafka.tool import (
+    BOOTSTRAP_CONTROLLER,
+    BOOTSTRAP_SERVER,
+    COMMAND_CONFIG,
+    Options,
+    Tool,
+    flag,
+)
 
 if TYPE_CHECKING:
     from penstock.client.admin.acls import Acl, AclFilter, AclOperation, AclResourceType, PatternType
 
-FLAGS = Flags(
+TOOL = Tool(
     "This tool helps to manage acls on kafka.",
     BOOTSTRAP_SERVER,
-    Flag("bootstrap-controller", "The controllers to connect to.", "controller to connect to"),
+    BOOTSTRAP_CONTROLLER,
     COMMAND_CONFIG,
-    Flag("add", "Add ACLs."),
-    Flag("remove", "Remove ACLs."),
-    Flag("list", "List ACLs for the specified resource, or all."),
-    Flag("topic", "Topic to which ACLs should be added or removed; * is all.", "topic"),
-    Flag("group", "Consumer group; * is all.", "group"),
-    Flag("transactional-id", "Transactional id; * is all.", "transactional-id"),
-    Flag("delegation-token", "Delegation token; * is all.", "delegation-token"),
-    Flag("user-principal", "A user, for delegation tokens; * is all.", "user-principal"),
-    Flag("cluster", "The cluster itself."),
-    Flag("idempotent", "Enable idempotence for the producer."),
-    Flag("resource-pattern-type", "How names are meant.", "literal, prefixed, any, match", default="literal"),
-    Flag("operation", "Operation that is allowed or denied.", "operation", default="All"),
-    Flag("allow-principal", "principalType:name to allow.", "allow-principal"),
-    Flag("deny-principal", "principalType:name to deny.", "deny-principal"),
-    Flag("allow-host", "Host from which it is allowed.", "allow-host"),
-    Flag("deny-host", "Host from which it is denied.", "deny-host"),
-    Flag("principal", "Whose ACLs to list.", "principal"),
-    Flag("producer", "What a producer needs: WRITE, DESCRIBE and CREATE on topics."),
-    Flag("consumer", "What a consumer needs: READ and DESCRIBE on topics, READ on groups."),
-    Flag("force", "Assume yes to all questions."),
+    flag("add", "Add ACLs."),
+    flag("remove", "Remove ACLs."),
+    flag("list", "List ACLs for the specified resource, or all."),
+    flag("topic", "Topic to which ACLs should be added or removed; * is all.", "topic"),
+    flag("group", "Consumer group; * is all.", "group"),
+    flag("transactional-id", "Transactional id; * is all.", "transactional-id"),
+    flag("delegation-token", "Delegation token; * is all.", "delegation-token"),
+    flag("user-principal", "A user, for delegation tokens; * is all.", "user-principal"),
+    flag("cluster", "The cluster itself."),
+    flag("idempotent", "Enable idempotence for the producer."),
+    flag("resource-pattern-type", "How to match names.", "literal, prefixed, any, match", default="literal"),
+    flag("operation", "Operation to allow or deny.", "operation", default="All"),
+    flag("allow-principal", "principalType:name to allow.", "allow-principal"),
+    flag("deny-principal", "principalType:name to deny.", "deny-principal"),
+    flag("allow-host", "Host from which access is allowed.", "allow-host"),
+    flag("deny-host", "Host from which access is denied.", "deny-host"),
+    flag("principal", "Only ACLs of this principal.", "principal"),
+    flag("producer", "The ACLs of a producer: WRITE, DESCRIBE and CREATE on topics."),
+    flag("consumer", "The ACLs of a consumer: READ and DESCRIBE on topics, READ on groups."),
+    flag("force", "Assume yes to all questions."),
+    one_of=[
+        OneOf(("add", "list", "remove"), "Command must include exactly one action: --list, --add, --remove. ")
+    ],
 )
 
 Filter = tuple["AclResourceType", str, "PatternType"]
 Entries = dict[Filter, list["Acl"]]
 
 
-def run(arguments: Sequence[str]) -> int:
-    return run_tool(FLAGS, arguments, _run)
-
-
-def _run(said: Said) -> int:
-    from penstock.cli.kafka.tools import chosen, message_of
+def run(options: Options) -> int:
+    from penstock.cli.kafka.admin import message_of
     from penstock.client.errors import NoBrokersAvailable, PenstockError
 
-    action = chosen(
-        said, ("add", "list", "remove"), "Command must include exactly one action: --list, --add, --remove. "
-    )
     try:
-        {"add": _add, "list": _list, "remove": _remove}[action](said)
+        ACTIONS[options.given(ACTIONS)](options)
     except NoBrokersAvailable:
         raise
     except PenstockError as problem:
@@ -64,18 +68,18 @@ def _run(said: Said) -> int:
     return 0
 
 
-def _add(said: Said) -> None:
-    from penstock.cli.kafka.tools import ask_cluster
+def _add(options: Options) -> None:
+    from penstock.cli.kafka.admin import with_admin
     from penstock.client.admin.acls import AclFilter, AclsAdmin, PatternType
 
-    entries = _entries(said)
+    entries = _entries(options)
     for _, _, pattern in entries:
         if pattern not in (PatternType.LITERAL, PatternType.PREFIXED):
-            raise BadFlags(
+            raise UsageError(
                 f"A '--resource-pattern-type' value of '{pattern.name}' is not valid when adding acls."
             )
     if not all(entries.values()):
-        raise BadFlags(
+        raise UsageError(
             "You must specify one of: --allow-principal, --deny-principal when trying to add ACLs."
         )
 
@@ -83,36 +87,36 @@ def _add(said: Said) -> None:
         for resource, acls in entries.items():
             kind, name, pattern = resource
             matching = AclFilter(resource_type=kind, resource_name=name, pattern=pattern)
-            there = set(await admin.describe_acls(matching))
+            existing = set(await admin.describe_acls(matching))
             for acl in acls:
-                if acl in there:
+                if acl in existing:
                     entry = _entry(acl).strip()
                     print(f"Acl (pattern={_resource(resource)}, entry={entry}) already exists.")
-            if new := [acl for acl in acls if acl not in there]:
-                told = "\n".join(map(_entry, new))
-                print(f"Adding ACLs for resource `{_resource(resource)}`: \n {told} \n")
+            if new := [acl for acl in acls if acl not in existing]:
+                lines = "\n".join(map(_entry, new))
+                print(f"Adding ACLs for resource `{_resource(resource)}`: \n {lines} \n")
                 await admin.create_acls(new)
 
-    ask_cluster(said, AclsAdmin, work)
+    with_admin(options, AclsAdmin, work)
 
 
-def _list(said: Said) -> None:
-    from penstock.cli.kafka.tools import ask_cluster
+def _list(options: Options) -> None:
+    from penstock.cli.kafka.admin import with_admin
     from penstock.client.admin.acls import AclFilter, AclsAdmin
 
     filters = [
         AclFilter(resource_type=kind, resource_name=name, pattern=pattern)
-        for kind, name, pattern in _filters(said)
+        for kind, name, pattern in _filters(options)
     ] or [AclFilter()]
 
     async def work(admin: AclsAdmin) -> list[Acl]:
         return sorted({acl for matching in filters for acl in await admin.describe_acls(matching)})
 
-    found = ask_cluster(said, AclsAdmin, work)
-    if not said.has("principal"):
+    found = with_admin(options, AclsAdmin, work)
+    if not options.has("principal"):
         _print_acls(found)
         return
-    for principal in said.all("principal"):
+    for principal in options.all("principal"):
         print(f"ACLs for principal `{principal}`")
         _print_acls(acl for acl in found if acl.principal == principal)
 
@@ -122,43 +126,46 @@ def _print_acls(acls: Iterable[Acl]) -> None:
     for acl in acls:
         by_resource.setdefault((acl.resource_type, acl.resource_name, acl.pattern), []).append(acl)
     for resource, entries in by_resource.items():
-        told = "\n".join(map(_entry, entries))
-        print(f"Current ACLs for resource `{_resource(resource)}`:\n{told}\n")
+        lines = "\n".join(map(_entry, entries))
+        print(f"Current ACLs for resource `{_resource(resource)}`:\n{lines}\n")
 
 
-def _remove(said: Said) -> None:
-    from penstock.cli.kafka.tools import ask_cluster
+def _remove(options: Options) -> None:
+    from penstock.cli.kafka.admin import with_admin
     from penstock.client.admin.acls import AclFilter, AclsAdmin
 
     wanted: list[AclFilter | Acl] = []
-    for resource, acls in _entries(said).items():
-        told = "\n".join(map(_entry, acls))
+    for resource, acls in _entries(options).items():
+        lines = "\n".join(map(_entry, acls))
         question = (
-            f"Are you sure you want to remove ACLs: \n {told} \n from resource filter `{_resource(resource)}`? (y/n)"
+            f"Are you sure you want to remove ACLs: \n {lines} \n from resource filter `{_resource(resource)}`? (y/n)"
             if acls
             else f"Are you sure you want to delete all ACLs for resource filter `{_resource(resource)}`? (y/n)"
         )
-        if _is_confirmed(said, question):
+        if _is_confirmed(options, question):
             kind, name, pattern = resource
             wanted += acls or [AclFilter(resource_type=kind, resource_name=name, pattern=pattern)]
     if wanted:
-        ask_cluster(said, AclsAdmin, lambda admin: admin.delete_acls(wanted))
+        with_admin(options, AclsAdmin, lambda admin: admin.delete_acls(wanted))
 
 
-def _is_confirmed(said: Said, question: str) -> bool:
-    if said.has("force"):
+def _is_confirmed(options: Options, question: str) -> bool:
+    if options.has("force"):
         return True
     print(question)
     return sys.stdin.readline().strip().lower() == "y"
 
 
-def _filters(said: Said) -> list[Filter]:
+ACTIONS = {"add": _add, "list": _list, "remove": _remove}
+
+
+def _filters(options: Options) -> list[Filter]:
     from penstock.client.admin.acls import CLUSTER_NAME, AclResourceType, PatternType
 
     try:
-        pattern = PatternType[said.text("resource-pattern-type").upper()]
+        pattern = PatternType[options.text("resource-pattern-type").upper()]
     except KeyError:
-        raise BadFlags("resource-pattern-type must be literal, prefixed, any or match") from None
+        raise UsageError("resource-pattern-type must be literal, prefixed, any or match") from None
     kinds = {
         "topic": AclResourceType.TOPIC,
         "group": AclResourceType.GROUP,
@@ -167,27 +174,27 @@ def _filters(said: Said) -> list[Filter]:
         "user-principal": AclResourceType.USER,
     }
     filters: list[Filter] = [
-        (kind, name.strip(), pattern) for flag, kind in kinds.items() for name in said.all(flag)
+        (kind, name.strip(), pattern) for flag, kind in kinds.items() for name in options.all(flag)
     ]
-    if said.has("cluster") or (said.has("idempotent") and not said.has("producer")):
+    if options.has("cluster") or (options.has("idempotent") and not options.has("producer")):
         filters.append((AclResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL))
     return filters
 
 
-def _entries(said: Said) -> Entries:
-    """What is to be added or removed, by resource; nothing for a resource where nobody is named."""
+def _entries(options: Options) -> Entries:
+    """The ACLs to add or remove, by resource; none for a resource without a principal."""
     from penstock.client.admin.acls import CLUSTER_NAME, AclOperation, AclResourceType, PatternType
 
-    filters = _filters(said)
+    filters = _filters(options)
     if not filters:
-        raise BadFlags(
+        raise UsageError(
             "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or "
             "--delegation-token <Delegation Token ID>"
         )
     entries: Entries = {}
-    if not said.has("producer") and not said.has("consumer"):
-        operations = [_operation(name) for name in said.all("operation")]
-        return {resource: _acls(said, resource, operations) for resource in filters}
+    if not options.has("producer") and not options.has("consumer"):
+        operations = [_operation(name) for name in options.all("operation")]
+        return {resource: _acls(options, resource, operations) for resource in filters}
     topic_id = (AclResourceType.TOPIC, AclResourceType.TRANSACTIONAL_ID)
     write, describe, create, read = (
         AclOperation.WRITE,
@@ -197,27 +204,27 @@ def _entries(said: Said) -> Entries:
     )
     for resource in filters:
         needed: list[AclOperation] = []
-        if said.has("producer") and resource[0] in topic_id:
+        if options.has("producer") and resource[0] in topic_id:
             needed += [write, describe, *([create] if resource[0] is AclResourceType.TOPIC else [])]
-        if said.has("consumer") and resource[0] in (AclResourceType.TOPIC, AclResourceType.GROUP):
+        if options.has("consumer") and resource[0] in (AclResourceType.TOPIC, AclResourceType.GROUP):
             needed += [read, *([describe] if resource[0] is AclResourceType.TOPIC else [])]
         if needed:
-            entries[resource] = _acls(said, resource, list(dict.fromkeys(needed)))
-    if said.has("producer") and said.has("idempotent"):
+            entries[resource] = _acls(options, resource, list(dict.fromkeys(needed)))
+    if options.has("producer") and options.has("idempotent"):
         cluster = (AclResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
-        entries[cluster] = _acls(said, cluster, [AclOperation.IDEMPOTENT_WRITE])
+        entries[cluster] = _acls(options, cluster, [AclOperation.IDEMPOTENT_WRITE])
     return entries
 
 
-def _acls(said: Said, resource: Filter, operations: Sequence[AclOperation]) -> list[Acl]:
+def _acls(options: Options, resource: Filter, operations: Sequence[AclOperation]) -> list[Acl]:
     from penstock.client.admin.acls import Acl, AclPermission
     from penstock.client.errors import BadArgument
 
     acls: list[Acl] = []
     kind, name, pattern = resource
-    for flag, permission in (("allow", AclPermission.ALLOW), ("deny", AclPermission.DENY)):
-        hosts = said.all(f"{flag}-host") or ["*"]
-        for principal in said.all(f"{flag}-principal"):
+    for verb, permission in (("allow", AclPermission.ALLOW), ("deny", AclPermission.DENY)):
+        hosts = options.all(f"{verb}-host") or ["*"]
+        for principal in options.all(f"{verb}-principal"):
             if ":" not in principal:
                 raise BadArgument(
                     f"expected a string in format principalType:principalName but got {principal}"
@@ -244,7 +251,7 @@ def _operation(name: str) -> AclOperation:
     known: Mapping[str, AclOperation] = {each.name.replace("_", ""): each for each in AclOperation}
     found = known.get(name.strip().upper().replace("_", ""))
     if found is None or found in (AclOperation.UNKNOWN, AclOperation.ANY):
-        raise BadFlags(f"{name} is not an operation")
+        raise UsageError(f"{name} is not an operation")
     return found
 
 

@@ -1,55 +1,49 @@
-"""`kafka-broker-api-versions.sh`: which requests each broker of a cluster understands, and which of them this
-client would use.
-"""
+"""`kafka-broker-api-versions.sh`: the APIs that each broker serves, and the versions that this client uses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from penstock.cli.kafka.flags import BOOTSTRAP_SERVER, COMMAND_CONFIG, Flags, Said, run_tool, settings_of
+from penstock.cli.kafka.tool import BOOTSTRAP_SERVER, COMMAND_CONFIG, Options, Tool, admin_settings
 from penstock.client.cluster import Node
 from penstock.protocol.apis import ApiKey
 
-FLAGS = Flags("This tool helps to retrieve broker version information.", BOOTSTRAP_SERVER, COMMAND_CONFIG)
+TOOL = Tool("This tool helps to retrieve broker version information.", BOOTSTRAP_SERVER, COMMAND_CONFIG)
 
-# What nodes say to each other and no client does.
+# APIs between nodes, which clients do not use.
 BETWEEN_NODES = frozenset({4, 5, 6, 7, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82})
 
 Versions = Mapping[int, tuple[int, int]]
 
 
-def run(arguments: Sequence[str]) -> int:
-    return run_tool(FLAGS, arguments, _tell)
-
-
-def _tell(said: Said) -> int:
+def run(options: Options) -> int:
     from penstock.runtime.loop import run as run_loop
 
-    for node, versions in run_loop(_ask(settings_of(said))):
+    for node, versions in run_loop(_ask(admin_settings(options))):
         print(describe(node, versions))
     return 0
 
 
 async def _ask(settings: Mapping[str, object]) -> list[tuple[Node, Versions]]:
-    from penstock.cli.waiting import for_admin, show_warnings
+    from penstock.cli.timeouts import for_calls, show_warnings
     from penstock.client.cluster_client import ClusterClient
     from penstock.client.settings import AdminSettings
 
     show_warnings()
-    client = ClusterClient(AdminSettings.of(for_admin(settings)))
+    client = ClusterClient(AdminSettings.of(for_calls(settings)))
     try:
         cluster = await client.refresh()
-        told = []
+        found = []
         for node in sorted(cluster.nodes.values(), key=lambda node: node.id):
             await client.connect(node.id)
-            told.append((node, client.versions(node.id)))
-        return told
+            found.append((node, client.versions(node.id)))
+        return found
     finally:
         await client.close()
 
 
 def describe(node: Node, versions: Versions) -> str:
-    """A broker's requests, in Kafka's form; what is newer than this client knows is named by its number."""
+    """The APIs of a broker, in Kafka's format; an unknown API is shown by its number."""
     rack = "null" if node.rack is None else node.rack
     lines = [_line(key, versions.get(key)) for key in ApiKey if key not in BETWEEN_NODES]
     unknown = sorted(key for key in versions if key not in ApiKey.__members__.values())

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from penstock.cli.kafka.tool import (
+    BOOTSTRAP_CONTROLLER,
+    BOOTSTRAP_SERVER,
+    COMMAND_CONFIG,
+    Options,
+    Tool,
+    also_named,
+    flag,
+)
 
-from penstock.cli.kafka.flags import BOOTSTRAP_SERVER, COMMAND_CONFIG, BadFlags, Flag, Flags, Said, run_tool
-
-FLAGS = Flags(
+TOOL = Tool(
     "usage: kafka-cluster [-h] {cluster-id,unregister,list-endpoints} ...",
-    BOOTSTRAP_SERVER._replace(shorts=("-b",)),
-    Flag("bootstrap-controller", "The controllers to connect to.", "BOOTSTRAP_CONTROLLER", ("-C",)),
-    COMMAND_CONFIG._replace(shorts=("-c", "--config")),
-    Flag("id", "The ID of the broker to unregister.", "ID", ("-i",)),
-    Flag("include-fenced-brokers", "Whether to include fenced brokers when listing."),
-    words="command",
+    also_named(BOOTSTRAP_SERVER, "-b"),
+    also_named(BOOTSTRAP_CONTROLLER, "-C"),
+    also_named(COMMAND_CONFIG, "-c", "--config"),
+    flag("id", "The ID of the broker to unregister.", "ID", ("-i",)),
+    flag("include-fenced-brokers", "Whether to include fenced brokers when listing."),
+    program="kafka-cluster",
+    commands={"cluster-id": (), "unregister": ("id",), "list-endpoints": ()},
 )
 
 
-def run(arguments: Sequence[str]) -> int:
-    return run_tool(FLAGS, arguments, _run)
-
-
-def _run(said: Said) -> int:
-    from penstock.cli.kafka.tools import ask_cluster, fail, message_of, require
+def run(options: Options) -> int:
+    from penstock.cli.kafka.admin import fail, message_of, with_admin
     from penstock.client.admin.cluster import ClusterAdmin
     from penstock.client.errors import BrokerError, UnsupportedVersion
 
-    match said.words:
+    match options.words:
         case ["cluster-id"]:
-            found = ask_cluster(said, ClusterAdmin, lambda admin: admin.describe_cluster())
+            found = with_admin(options, ClusterAdmin, lambda admin: admin.describe_cluster())
             known = found.cluster_id
             print(
                 f"Cluster ID: {known}"
@@ -36,31 +39,26 @@ def _run(said: Said) -> int:
                 else "No cluster ID found. The Kafka version is probably too old."
             )
         case ["unregister"]:
-            require(said, "id")
-            broker = said.number("id")
+            broker = options.number("id")
             try:
-                ask_cluster(said, ClusterAdmin, lambda admin: admin.unregister_broker(broker))
+                with_admin(options, ClusterAdmin, lambda admin: admin.unregister_broker(broker))
             except UnsupportedVersion:
                 return fail("The target cluster does not support the broker unregistration API.")
             except BrokerError as refused:
                 return fail(message_of(refused))
             print(f"Broker {broker} is no longer registered.")
-        case ["list-endpoints"]:
-            _list_endpoints(said)
-        case []:
-            raise BadFlags("kafka-cluster: error: too few arguments")
-        case words:
-            raise BadFlags(f"kafka-cluster: error: invalid choice: '{words[0]}'")
+        case _:
+            _list_endpoints(options)
     return 0
 
 
-def _list_endpoints(said: Said) -> None:
-    from penstock.cli.kafka.tools import ask_cluster
+def _list_endpoints(options: Options) -> None:
+    from penstock.cli.kafka.admin import with_admin
     from penstock.client.admin.cluster import ClusterAdmin
 
-    fenced = said.has("include-fenced-brokers")
-    found = ask_cluster(said, ClusterAdmin, lambda admin: admin.describe_cluster(include_fenced=fenced))
-    of_controllers = said.has("bootstrap-controller")
+    fenced = options.has("include-fenced-brokers")
+    found = with_admin(options, ClusterAdmin, lambda admin: admin.describe_cluster(include_fenced=fenced))
+    of_controllers = options.has("bootstrap-controller")
     host_width = max([len("HOST"), *(len(broker.host) for broker in found.brokers)])
     rack_width = max([10, *(len(broker.rack or "null") for broker in found.brokers)])
     rows = [("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE")]
@@ -76,5 +74,5 @@ def _list_endpoints(said: Said) -> None:
         for broker in found.brokers
     ]
     for node, host, port, rack, state, kind in rows:
-        shown = "" if of_controllers else f"{state:<10} "  # nobody fences a controller
+        shown = "" if of_controllers else f"{state:<10} "  # controllers are never fenced
         print(f"{node:<10} {host:<{host_width}} {port:<10} {rack:<{rack_width}} {shown}{kind:<15}")

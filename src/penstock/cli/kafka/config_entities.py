@@ -1,11 +1,12 @@
-"""What `kafka-configs.sh` does to its entities: some are resources with settings, some have quotas, some log in."""
+"""The entities of `kafka-configs.sh`: resources with configs, quotas, and SCRAM credentials."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 
-from penstock.cli.kafka.configs import DEFAULT_NAME, CommandFailed, Entity
+from penstock.cli.kafka.configs import DEFAULT_NAME, Entity
+from penstock.cli.kafka.tool import CommandFailed
 from penstock.client.admin.cluster import ClusterAdmin
 from penstock.client.admin.configs import (
     ConfigEntry,
@@ -40,7 +41,7 @@ OWN_SOURCE = {
     "groups": ConfigSource.GROUP,
 }
 QUOTA_KINDS = {"users": "user", "clients": "client-id", "ips": "ip"}
-QUOTA_WORDS = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
+QUOTA_TEXTS = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
 SOURCE_NAMES = {
     ConfigSource.UNKNOWN: "UNKNOWN",
     ConfigSource.TOPIC: "DYNAMIC_TOPIC_CONFIG",
@@ -53,23 +54,23 @@ SOURCE_NAMES = {
     ConfigSource.GROUP: "DYNAMIC_GROUP_CONFIG",
 }
 SCRAM = {each.spelled: each for each in ScramMechanism}
-SCRAM_ITERATIONS = 4096  # where none are said; the least that the mechanisms allow
+SCRAM_ITERATIONS = 4096  # the default, and the minimum of the mechanisms
 CREDENTIAL = re.compile(r"(?:iterations=(-?[0-9]*),)?password=(.*)")
 
 
 class ConfigsTool(ConfigsAdmin, TopicsAdmin, ClusterAdmin, GroupsAdmin, QuotasAdmin, UsersAdmin):
-    """Every family that the tool needs."""
+    """The families of admin calls that the tool needs."""
 
     async def describe(self, entities: Sequence[Entity], *, describes_all: bool) -> None:
         first = entities[0]
         if first.type in RESOURCES:
-            there = await self._names(first.type)
-            if first.name is not None and _resource(first.type, first.name).name not in there:
+            existing = await self._names(first.type)
+            if first.name is not None and _resource(first.type, first.name).name not in existing:
                 print(
                     f"The {_single(first.type)} '{first.name}' doesn't exist and doesn't have dynamic config."
                 )
                 return
-            for name in there if first.name is None else [first.name]:
+            for name in existing if first.name is None else [first.name]:
                 await self._describe_resource(first.type, name, describes_all=describes_all)
             return
         await self._describe_quotas(entities)
@@ -113,9 +114,9 @@ class ConfigsTool(ConfigsAdmin, TopicsAdmin, ClusterAdmin, GroupsAdmin, QuotasAd
     async def _describe_quotas(self, entities: Sequence[Entity]) -> None:
         found = await self.describe_quotas(_filter(entities))
         for entity, quotas in found.items():
-            whom = ", ".join(_quota_words(kind, name) for kind, name in entity.parts)
-            told = ", ".join(f"{name}={value}" for name, value in quotas.items())
-            print(f"Quota configs for {whom} are {told}")
+            entity_text = ", ".join(_quota_text(kind, name) for kind, name in entity.parts)
+            text = ", ".join(f"{name}={value}" for name, value in quotas.items())
+            print(f"Quota configs for {entity_text} are {text}")
 
     async def _describe_credentials(self, users: list[str]) -> None:
         try:
@@ -123,10 +124,10 @@ class ConfigsTool(ConfigsAdmin, TopicsAdmin, ClusterAdmin, GroupsAdmin, QuotasAd
         except ItemsFailed as failed:
             if not all(isinstance(error, ResourceNotFound) for error in failed.exceptions):
                 raise
-            found = failed.results  # the others have no password, which is no news
+            found = failed.results  # users without credentials are not an error
         for user, credentials in found.items():
-            told = ", ".join(f"{each.mechanism.spelled}=iterations={each.iterations}" for each in credentials)
-            print(f"SCRAM credential configs for user-principal '{user}' are {told}")
+            text = ", ".join(f"{each.mechanism.spelled}=iterations={each.iterations}" for each in credentials)
+            print(f"SCRAM credential configs for user-principal '{user}' are {text}")
 
     async def alter(
         self, entities: Sequence[Entity], added: Mapping[str, str], deleted: Sequence[str]
@@ -174,10 +175,10 @@ class ConfigsTool(ConfigsAdmin, TopicsAdmin, ClusterAdmin, GroupsAdmin, QuotasAd
     async def _alter_quotas(
         self, entities: Sequence[Entity], added: Mapping[str, str], deleted: Sequence[str]
     ) -> None:
-        whom = QuotaEntity(
+        quota_entity = QuotaEntity(
             tuple(sorted(((QUOTA_KINDS[e.type], e.name or None) for e in entities), reverse=True))
         )
-        there = (await self.describe_quotas(_filter(entities))).get(whom, {})
+        there = (await self.describe_quotas(_filter(entities))).get(quota_entity, {})
         if missing := [name for name in deleted if name not in there]:
             raise CommandFailed(f"Invalid config(s): {','.join(missing)}")
         changes: dict[str, float | None] = dict.fromkeys(deleted)
@@ -186,15 +187,15 @@ class ConfigsTool(ConfigsAdmin, TopicsAdmin, ClusterAdmin, GroupsAdmin, QuotasAd
                 changes[name] = float(text)
             except ValueError:
                 raise CommandFailed(f"Cannot parse quota configuration value for {name}: {text}") from None
-        await self.alter_quotas({whom: changes})
+        await self.alter_quotas({quota_entity: changes})
 
 
 def _upsertion(user: str, mechanism: ScramMechanism, text: str) -> ScramUpsertion:
     found = CREDENTIAL.fullmatch(text)
     if found is None:
         raise CommandFailed(f"Invalid credential property {mechanism.spelled}={text}")
-    said, password = found.groups()
-    iterations = SCRAM_ITERATIONS if said in (None, "", "-1") else int(said)
+    given, password = found.groups()
+    iterations = SCRAM_ITERATIONS if given in (None, "", "-1") else int(given)
     if iterations < SCRAM_ITERATIONS:
         raise CommandFailed(
             f"Iterations {iterations} is less than the minimum {SCRAM_ITERATIONS} required for {mechanism.spelled}"
@@ -217,12 +218,12 @@ def _filter(entities: Sequence[Entity]) -> QuotaFilter:
     return QuotaFilter(parts=parts, strict=True)
 
 
-def _quota_words(kind: str, name: str | None) -> str:
-    return f"the default {QUOTA_WORDS[kind]}" if name is None else f"{QUOTA_WORDS[kind]} '{name}'"
+def _quota_text(kind: str, name: str | None) -> str:
+    return f"the default {QUOTA_TEXTS[kind]}" if name is None else f"{QUOTA_TEXTS[kind]} '{name}'"
 
 
 def _single(kind: str) -> str:
-    """`topic` of `topics`; of `client-metrics` Kafka's tool cuts the last letter too."""
+    """`topics` to `topic`; like Kafka's tool, it also cuts the last letter of `client-metrics`."""
     return kind[:-1]
 
 

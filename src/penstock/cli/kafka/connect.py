@@ -1,13 +1,10 @@
-"""`connect-standalone.sh`, `connect-distributed.sh`, `connect-mirror-maker.sh`: not there yet, and they say so."""
+"""`connect-standalone.sh`, `connect-distributed.sh`, `connect-mirror-maker.sh`: not supported yet."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 from penstock.cli.failures import FAILED
-
-SERVES_SEVERAL = True
 
 SERVICES = {
     "connect-standalone": "Connect",
@@ -16,9 +13,9 @@ SERVICES = {
 }
 
 
-def run(arguments: Sequence[str], *, tool: str) -> int:
+def run(tool: str) -> int:
     print(
-        f"{SERVICES[tool]} is still to come; until then Apache Kafka's own {tool}.sh works with this broker.",
+        f"{SERVICES[tool]} is not supported yet; Apache Kafka's own {tool}.sh works with this broker.",
         file=sys.stderr,
     )
     return FAILED

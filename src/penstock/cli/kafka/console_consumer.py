@@ -1,24 +1,22 @@
-"""`kafka-console-consumer.sh`: records of topics as lines of stdout.
+"""`kafka-console-consumer.sh`: print records of topics.
 
-Without `--group` none is made up: the consumer reads by itself, and leaves nothing behind in the cluster.
+Without `--group` the consumer uses no group, and leaves nothing behind in the cluster.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import Refusal, status_of
-from penstock.cli.kafka.flags import (
+from penstock.cli.flags import OneOf, UsageError
+from penstock.cli.kafka.tool import (
     BOOTSTRAP_SERVER,
-    BadFlags,
-    Flag,
-    Flags,
-    Said,
-    client_properties,
-    parse_pairs,
-    run_tool,
+    Options,
+    Tool,
+    client_settings,
+    flag,
+    read_settings,
 )
 
 if TYPE_CHECKING:
@@ -26,152 +24,146 @@ if TYPE_CHECKING:
     from penstock.cli.records.formatters import Formatter
 
 FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
-BATCH_MAX = 500  # messages that are taken at once, and so printed together
+BATCH_MAX = 500  # messages per poll
 POLL_S = 1.0
 
-FLAGS = Flags(
+TOOL = Tool(
     "This tool helps to read data from Kafka topics and outputs it to standard output.",
     BOOTSTRAP_SERVER,
-    Flag("topic", "The topic to consume from.", "String: topic"),
-    Flag("include", "Regular expression of topics to consume from.", "String: regex", ("--whitelist",)),
-    Flag("partition", "The partition to consume from.", "Integer: partition"),
-    Flag(
+    flag("topic", "The topic to consume from.", "String: topic"),
+    flag("include", "Regular expression of topics to consume from.", "String: regex", ("--whitelist",)),
+    flag(
+        "partition",
+        "The partition to consume from.",
+        "Integer: partition",
+        needs={"topic": "The topic is required when partition is specified."},
+    ),
+    flag(
         "offset",
-        "Where in the partition to begin: a number, earliest or latest.",
+        "Where to start in the partition: an offset, earliest or latest.",
         "String: offset",
         default="latest",
+        needs={"partition": "The partition is required when offset is specified."},
+        forbids={"from-beginning": "Options from-beginning and offset cannot be specified together."},
     ),
-    Flag("group", "The consumer group id of the consumer.", "String: group id"),
-    Flag("from-beginning", "Begin with the earliest record where there is no offset to go on from."),
-    Flag("max-messages", "End after so many messages.", "Integer: num_messages"),
-    Flag("timeout-ms", "End if no message comes for so long.", "Long: timeout_ms"),
-    Flag("formatter", "What prints messages.", "String: class", default=FORMATTER),
-    Flag(
+    flag(
+        "group",
+        "The consumer group id of the consumer.",
+        "String: group id",
+        forbids={"partition": "Options group and partition cannot be specified together."},
+    ),
+    flag("from-beginning", "Start with the earliest record if there is no committed offset."),
+    flag("max-messages", "Stop after this many messages.", "Integer: num_messages"),
+    flag("timeout-ms", "Stop if no message comes for this long.", "Long: timeout_ms"),
+    flag("formatter", "The class that formats messages.", "String: class", default=FORMATTER),
+    flag(
         "formatter-property",
-        "How messages are printed, as key=value, such as print.key=true.",
+        "A property of the formatter, as key=value, such as print.key=true.",
         "String: prop",
+        older=("--property",),
     ),
-    Flag("property", "The old name of --formatter-property.", "String: prop"),
-    Flag("formatter-config", "Property file of what --formatter-property says.", "String: config file"),
-    Flag("command-property", "A setting of the consumer, as key=value.", "String: consumer_prop"),
-    Flag("consumer-property", "The old name of --command-property.", "String: consumer_prop"),
-    Flag("command-config", "Property file with settings of the consumer.", "String: config file"),
-    Flag("consumer.config", "The old name of --command-config.", "String: config file"),
-    Flag("key-deserializer", "How keys are read.", "String: class"),
-    Flag("value-deserializer", "How values are read.", "String: class"),
-    Flag("isolation-level", "read_committed or read_uncommitted.", "String", default="read_uncommitted"),
-    Flag("skip-message-on-error", "Go on after a message that cannot be printed."),
-    Flag("enable-systest-events", "Also print when the consumer has ended."),
-    Flag("new-consumer", "From the times of two consumers; without effect.", is_hidden=True),
+    flag("formatter-config", "Property file of the formatter.", "String: config file"),
+    flag(
+        "command-property",
+        "A consumer setting, as key=value.",
+        "String: consumer_prop",
+        older=("--consumer-property",),
+    ),
+    flag(
+        "command-config",
+        "Property file with consumer settings.",
+        "String: config file",
+        older=("--consumer.config",),
+    ),
+    flag("key-deserializer", "Deserializer of keys.", "String: class"),
+    flag("value-deserializer", "Deserializer of values.", "String: class"),
+    flag("isolation-level", "read_committed or read_uncommitted.", "String", default="read_uncommitted"),
+    flag("skip-message-on-error", "Skip messages that cannot be printed."),
+    flag("enable-systest-events", "Print an event when the consumer has shut down."),
+    flag("new-consumer", "Without effect; for old scripts.", is_hidden=True),
+    one_of=[OneOf(("topic", "include"), "Exactly one of --include/--topic is required. ")],
 )
 
 
-def run(arguments: Sequence[str]) -> int:
-    return run_tool(FLAGS, arguments, _consume)
-
-
-def check(said: Said) -> None:
-    """Refuse, in Kafka's words, what contradicts itself."""
-    if said.has("topic") == said.has("include"):
-        raise BadFlags("Exactly one of --include/--topic is required. ")
-    if said.has("partition"):
-        if not said.has("topic"):
-            raise BadFlags("The topic is required when partition is specified.")
-        if said.has("from-beginning") and said.has("offset"):
-            raise BadFlags("Options from-beginning and offset cannot be specified together.")
-        if said.has("group"):
-            raise BadFlags("Options group and partition cannot be specified together.")
-    elif said.has("offset"):
-        raise BadFlags("The partition is required when offset is specified.")
-    _offset(said)
-
-
-def settings_of(said: Said) -> dict[str, str]:
+def settings_of(options: Options) -> dict[str, str]:
     """The consumer's settings."""
-    properties = client_properties(
-        said,
-        files=("consumer.config", "command-config"),
-        properties=("consumer-property", "command-property"),
-    )
-    groups = {group for group in (said.get("group"), properties.get("group.id")) if group}
+    properties = client_settings(options)
+    groups = {group for group in (options.get("group"), properties.get("group.id")) if group}
     if len(groups) > 1:
         named = ", ".join(f"'{group}'" for group in sorted(groups))
-        raise BadFlags(
+        raise UsageError(
             f"The group ids provided in different places do not match. Detected group ids: {named}"
         )
-    if said.has("group"):
-        properties["group.id"] = said.text("group")
+    if options.has("group"):
+        properties["group.id"] = options.text("group")
     reset = properties.get("auto.offset.reset")
-    if said.has("from-beginning") and reset not in (None, "earliest"):
-        raise BadFlags(
+    if options.has("from-beginning") and reset not in (None, "earliest"):
+        raise UsageError(
             f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', please remove one option"
         )
     defaults = {
         "client.id": "console-consumer",
-        "auto.offset.reset": "earliest" if said.has("from-beginning") else "latest",
+        "auto.offset.reset": "earliest" if options.has("from-beginning") else "latest",
     }
-    return {**defaults, **properties, "isolation.level": said.text("isolation-level").strip().lower()}
+    return {**defaults, **properties, "isolation.level": options.text("isolation-level").strip().lower()}
 
 
-def _offset(said: Said) -> int | str:
-    """Where in a partition to begin: a number, "earliest" or "latest"."""
-    if said.has("from-beginning"):
+def _offset(options: Options) -> int | str:
+    """Where to start in the partition: an offset, "earliest" or "latest"."""
+    if options.has("from-beginning"):
         return "earliest"
-    text = said.text("offset").strip().lower()
+    text = options.text("offset").strip().lower()
     if text in ("earliest", "latest"):
         return text
     if not text.isdecimal():
-        raise BadFlags(
+        raise UsageError(
             f"The provided offset value '{text}' is incorrect. Valid values are 'earliest', 'latest', or a "
             "non-negative long."
         )
     return int(text)
 
 
-def _consume(said: Said) -> int:
-    from penstock.cli.connection import read_properties
-    from penstock.cli.ending import consuming
+def run(options: Options) -> int:
+    from penstock.cli.clients import open_consumer
     from penstock.cli.records.formatters import make_formatter
 
-    check(said)
-    properties: dict[str, str] = {}
-    for file in said.all("formatter-config"):
-        properties |= read_properties(file)
-    properties |= parse_pairs([*said.all("property"), *said.all("formatter-property")])
+    _offset(options)  # before anything connects
     format_message = make_formatter(
-        said.text("formatter"),
-        properties,
-        key_deserializer=said.get("key-deserializer"),
-        value_deserializer=said.get("value-deserializer"),
+        options.text("formatter"),
+        read_settings(options, file="formatter-config", pairs="formatter-property"),
+        key_deserializer=options.get("key-deserializer"),
+        value_deserializer=options.get("value-deserializer"),
     )
-    printer = Printer(format_message, skips_errors=said.has("skip-message-on-error"))
+    printer = Printer(format_message, skips_errors=options.has("skip-message-on-error"))
     try:
-        with consuming(settings_of(said)) as consumer:
-            begin(consumer, said)
+        with open_consumer(settings_of(options)) as consumer:
+            subscribe(consumer, options)
             printer.print_all(
-                consumer, messages_max=said.integer("max-messages"), patience_ms=said.integer("timeout-ms")
+                consumer,
+                messages_max=options.integer("max-messages"),
+                patience_ms=options.integer("timeout-ms"),
             )
     except KeyboardInterrupt as stop:
         return status_of(stop)
     finally:
         print(f"Processed a total of {printer.count} messages", file=sys.stderr)
-        if said.has("enable-systest-events"):
+        if options.has("enable-systest-events"):
             print("shutdown_complete")
     return 0
 
 
-def begin(consumer: Consumer, said: Said) -> None:
-    """Subscribe, or take the one partition that was asked for."""
+def subscribe(consumer: Consumer, options: Options) -> None:
+    """Subscribe, or assign the given partition."""
     from penstock import TopicPartition
 
-    if said.has("include"):
-        consumer.subscribe(pattern=said.text("include"))
-    elif not said.has("partition"):
-        consumer.subscribe([said.text("topic")])
+    if options.has("include"):
+        consumer.subscribe(pattern=options.text("include"))
+    elif not options.has("partition"):
+        consumer.subscribe([options.text("topic")])
     else:
-        partition = TopicPartition(said.text("topic"), said.number("partition"))
+        partition = TopicPartition(options.text("topic"), options.number("partition"))
         consumer.assign([partition])
-        match _offset(said):
+        match _offset(options):
             case "earliest":
                 consumer.seek_to_beginning(partition)
             case "latest":
@@ -181,7 +173,7 @@ def begin(consumer: Consumer, said: Said) -> None:
 
 
 class Printer:
-    """Prints messages, and counts them."""
+    """Prints and counts messages."""
 
     def __init__(self, format_message: Formatter, *, skips_errors: bool) -> None:
         self._format = format_message
@@ -189,8 +181,9 @@ class Printer:
         self.count = 0
 
     def print_all(self, consumer: Consumer, *, messages_max: int | None, patience_ms: int | None) -> None:
-        """Until so many were printed, or none came for so long; a negative time is for ever, as in Kafka."""
-        from penstock.cli.ending import give_back
+        """Print up to `messages_max` messages, or until none has come for `patience_ms`. A negative time is unlimited,
+        as in Kafka."""
+        from penstock.cli.clients import seek_back
 
         if patience_ms is not None and patience_ms < 0:
             patience_ms = None
@@ -210,7 +203,7 @@ class Printer:
                     self._print(message)
                 out.flush()
             except KeyboardInterrupt:
-                give_back(consumer, messages[self.count - before :])
+                seek_back(consumer, messages[self.count - before :])
                 raise
 
     def _print(self, message: Message) -> None:

@@ -1,4 +1,4 @@
-"""The tables of `kafka-consumer-groups.sh`, with the columns and widths that scripts cut out."""
+"""The tables of `kafka-consumer-groups.sh`, with the columns and widths that scripts rely on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from penstock.cli.kafka.tools import message_of
+from penstock.cli.kafka.admin import message_of
 from penstock.client.admin.groups import (
     ConsumerGroup,
     ConsumerMember,
@@ -46,7 +46,7 @@ def print_listing(groups: Sequence[GroupListing], *, with_type: bool, with_state
 
 
 def print_offsets(group: GroupDescription, lags: Sequence[PartitionLag], *, verbose: bool) -> None:
-    tell_state(group)
+    print_note(group)
     rows = [_offset_row(group.group_id, lag) for lag in _as_kafka_sorts(group, lags)]
     if not rows:
         return
@@ -100,7 +100,7 @@ def _without_epoch(row: list[Cell]) -> list[Cell]:
 
 
 def _as_kafka_sorts(group: GroupDescription, lags: Sequence[PartitionLag]) -> list[PartitionLag]:
-    """Members with many partitions first, then what nobody reads."""
+    """Members with many partitions first, partitions without a member last."""
     order = {member.member_id: place for place, member in enumerate(_by_size(group.members))}
     return sorted(lags, key=lambda lag: order[lag.member.member_id] if lag.member else len(order))
 
@@ -110,7 +110,7 @@ def _by_size(members: Iterable[GroupMember]) -> list[GroupMember]:
 
 
 def print_members(group: GroupDescription, *, verbose: bool) -> None:
-    tell_state(group)
+    print_note(group)
     head = ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
     head += ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"] if verbose else []
     rows = [_member_row(group, member, verbose=verbose) for member in group.members]
@@ -163,7 +163,7 @@ def _assignment(partitions: Iterable[TopicPartition]) -> str:
 
 
 def print_state(group: GroupDescription, *, verbose: bool) -> None:
-    tell_state(group)
+    print_note(group)
     node = group.coordinator
     coordinator = MISSING if node is None else f"{node.host}:{node.port}  ({node.id})"
     head = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE"]
@@ -181,7 +181,7 @@ def print_state(group: GroupDescription, *, verbose: bool) -> None:
     print()
 
 
-def tell_state(group: GroupDescription) -> None:
+def print_note(group: GroupDescription) -> None:
     if group.state is GroupState.EMPTY:
         print(f"\nConsumer group '{group.group_id}' has no active members.", file=sys.stderr)
     elif group.state in REBALANCING:
@@ -201,8 +201,8 @@ def print_reset(plans: Mapping[str, Mapping[TopicPartition, int]]) -> None:
     print()
 
 
-def print_deleted_offsets(group_id: str, told: Mapping[TopicPartition, PenstockError | None]) -> None:
-    failed = [error for partition, error in told.items() if error is not None and partition.partition >= 0]
+def print_deleted_offsets(group_id: str, results: Mapping[TopicPartition, PenstockError | None]) -> None:
+    failed = [error for partition, error in results.items() if error is not None and partition.partition >= 0]
     if not failed:
         print(f"Request succeeded for deleting offsets from group {group_id}.")
     elif any(isinstance(error, GroupSubscribedToTopic) for error in failed):
@@ -215,7 +215,7 @@ def print_deleted_offsets(group_id: str, told: Mapping[TopicPartition, PenstockE
             MISSING if partition.partition < 0 else str(partition.partition),
             "Successful" if error is None else f"Error: {message_of(error)}",
         ]
-        for partition, error in sorted(told.items(), key=lambda item: item[0])
+        for partition, error in sorted(results.items(), key=lambda item: item[0])
     ]
     widths = [_width(rows, 0), 10, WIDTH]
     for row in (["TOPIC", "PARTITION", "STATUS"], *rows):

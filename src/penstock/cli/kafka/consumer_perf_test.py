@@ -1,123 +1,113 @@
-"""`kafka-consumer-perf-test.sh`: a consumer's throughput, in the columns that scripts read out of Kafka's own
-tool.
-"""
+"""`kafka-consumer-perf-test.sh`: the throughput of a consumer, in the columns of Kafka's own tool."""
 
 from __future__ import annotations
 
 import random
 import re
 import time
-from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from penstock.cli.kafka.flags import (
-    BOOTSTRAP_SERVER,
-    BadFlags,
-    Flag,
-    Flags,
-    Said,
-    client_properties,
-    run_tool,
-)
+from penstock.cli.flags import OneOf, UsageError
+from penstock.cli.kafka.tool import BOOTSTRAP_SERVER, Options, Tool, client_settings, flag
 
 if TYPE_CHECKING:
-    from penstock.cli.perf.consuming import Consumed
-    from penstock.cli.perf.measuring import Span
+    from penstock.cli.perf.consumer import Consumed
+    from penstock.cli.perf.measurement import Span
 
 DATE_FORMAT = "yyyy-MM-dd HH:mm:ss:SSS"
 EXTRA_COLUMNS = "rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
 
-FLAGS = Flags(
+TOOL = Tool(
     "This tool is used to verify the consumer performance.",
     BOOTSTRAP_SERVER,
-    Flag("topic", "The topic to consume from.", "String: topic"),
-    Flag("include", "Regular expression of topics to consume from.", "String: regex"),
-    Flag("num-records", "The number of records to consume.", "Long: count"),
-    Flag("messages", "The old name of --num-records.", "Long: count"),
-    Flag("group", "The group id to consume on.", "String: gid"),
-    Flag("command-property", "A setting of the consumer, as key=value.", "String: prop1=val1"),
-    Flag("command-config", "Property file with settings of the consumer.", "String: config file"),
-    Flag("consumer.config", "The old name of --command-config.", "String: config file"),
-    Flag("from-latest", "Begin with the latest record where there is no offset to go on from."),
-    Flag("fetch-size", "max.partition.fetch.bytes of the consumer.", "Integer: size", default="1048576"),
-    Flag("socket-buffer-size", "receive.buffer.bytes of the consumer.", "Integer: size", default="2097152"),
-    Flag(
-        "timeout", "End if no record comes for so long.", "Long: milliseconds", default="10000", alone="10000"
+    flag("topic", "The topic to consume from.", "String: topic"),
+    flag("include", "Regular expression of topics to consume from.", "String: regex"),
+    flag("num-records", "The number of records to consume.", "Long: count", older=("--messages",)),
+    flag("group", "The group id to consume on.", "String: gid"),
+    flag("command-property", "A consumer setting, as key=value.", "String: prop1=val1"),
+    flag(
+        "command-config",
+        "Property file with consumer settings.",
+        "String: config file",
+        older=("--consumer.config",),
     ),
-    Flag("show-detailed-stats", "A line for each interval."),
-    Flag("reporting-interval", "Milliseconds between two lines.", "Long: interval_ms", default="5000"),
-    Flag(
-        "date-format", "How times are shown, in Java's letters.", "String: date format", default=DATE_FORMAT
+    flag("from-latest", "Start with the latest record if there is no committed offset."),
+    flag("fetch-size", "max.partition.fetch.bytes of the consumer.", "Integer: size", default="1048576"),
+    flag("socket-buffer-size", "receive.buffer.bytes of the consumer.", "Integer: size", default="2097152"),
+    flag(
+        "timeout",
+        "Stop if no record comes for this long.",
+        "Long: milliseconds",
+        default="10000",
+        implied="10000",
     ),
-    Flag("hide-header", "No names over the columns."),
-    Flag("print-metrics", "Print out metrics; there are none."),
-    Flag("threads", "From the times of several threads; without effect.", "count", is_hidden=True),
+    flag("show-detailed-stats", "Print a line per interval."),
+    flag("reporting-interval", "Milliseconds per line.", "Long: interval_ms", default="5000"),
+    flag("date-format", "Format of times, as in Java.", "String: date format", default=DATE_FORMAT),
+    flag("hide-header", "Omit the column names."),
+    flag("print-metrics", "Without effect: there are no metrics."),
+    flag("threads", "Without effect; for old scripts.", "count", is_hidden=True),
+    one_of=[
+        OneOf(("topic", "include"), "Exactly one of the following arguments is required: [topic], [include]")
+    ],
 )
 
-# Java's letters of a date, longest first, and Python's.
+# Java's date patterns in Python's notation.
 LETTERS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "SSS": "%f"}
 
 
-def run(arguments: Sequence[str]) -> int:
-    return run_tool(FLAGS, arguments, _consume)
+def run(options: Options) -> int:
+    from penstock.cli.perf.consumer import ConsumeLoad, consume
 
-
-def _consume(said: Said) -> int:
-    from penstock.cli.perf.consuming import ConsumeLoad, consume
-
-    if said.has("topic") == said.has("include"):
-        raise BadFlags("Exactly one of the following arguments is required: [topic], [include]")
-    count = said.integer("num-records") or said.integer("messages")
-    if count is None:
-        raise BadFlags('Missing required argument "[num-records]"')
+    count = options.integer("num-records")
+    if not count:
+        raise UsageError('Missing required argument "[num-records]"')
     load = ConsumeLoad(
-        (said.text("topic"),) if said.has("topic") else (),
-        re.compile(said.text("include")) if said.has("include") else None,
+        (options.text("topic"),) if options.has("topic") else (),
+        re.compile(options.text("include")) if options.has("include") else None,
         count,
-        patience_ms=said.number("timeout"),
-        window_seconds=said.number("reporting-interval") / 1000,
+        patience_ms=options.number("timeout"),
+        window_seconds=options.number("reporting-interval") / 1000,
     )
-    is_detailed = said.has("show-detailed-stats")
-    if not said.has("hide-header"):
+    is_detailed = options.has("show-detailed-stats")
+    if not options.has("hide-header"):
         first = "time, threadId" if is_detailed else "start.time, end.time"
         print(f"{first}, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, {EXTRA_COLUMNS}")
     began = time.time()
 
-    def told(window: Span, consumed: Consumed) -> None:
+    def on_window(window: Span, consumed: Consumed) -> None:
         if is_detailed:
-            print(window_line(window, consumed, said.text("date-format")), flush=True)
+            print(window_line(window, consumed, options.text("date-format")), flush=True)
 
-    consumed = consume(load, settings_of(said), told)
+    consumed = consume(load, settings_of(options), on_window)
     if not consumed.is_complete:
         print(
             "WARNING: Exiting before consuming the expected number of records: timeout "
-            f"({said.number('timeout')} ms) exceeded. You can use the --timeout option to increase the timeout."
+            f"({options.number('timeout')} ms) exceeded. You can use the --timeout option to increase the timeout."
         )
     if not is_detailed:
-        print(total_line(consumed, began, said.text("date-format")))
+        print(total_line(consumed, began, options.text("date-format")))
     return 0
 
 
-def settings_of(said: Said) -> dict[str, str]:
-    settings = client_properties(
-        said, files=("consumer.config", "command-config"), properties=("command-property",)
-    )
+def settings_of(options: Options) -> dict[str, str]:
+    settings = client_settings(options)
     defaults = {
         "client.id": "perf-consumer-client",
         "group.id": f"perf-consumer-{random.randrange(100_000)}",
-        "auto.offset.reset": "latest" if said.has("from-latest") else "earliest",
-        "receive.buffer.bytes": said.text("socket-buffer-size"),
-        "max.partition.fetch.bytes": said.text("fetch-size"),
+        "auto.offset.reset": "latest" if options.has("from-latest") else "earliest",
+        "receive.buffer.bytes": options.text("socket-buffer-size"),
+        "max.partition.fetch.bytes": options.text("fetch-size"),
         "check.crcs": "false",
     }
-    if said.has("group"):
-        settings["group.id"] = said.text("group")
+    if options.has("group"):
+        settings["group.id"] = options.text("group")
     return {**defaults, **settings}
 
 
 def show_date(seconds: float, letters: str) -> str:
-    """A local time, in the notation of Java's SimpleDateFormat, as far as numbers go."""
+    """A local time in a pattern of Java's SimpleDateFormat; only numeric fields."""
     moment = datetime.fromtimestamp(seconds)
     return re.sub(
         "yyyy|MM|dd|HH|mm|ss|SSS",

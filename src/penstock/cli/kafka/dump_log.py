@@ -1,14 +1,15 @@
-"""`kafka-dump-log.sh`: the files of a log, in the lines that Kafka's own DumpLogSegments prints."""
+"""`kafka-dump-log.sh`: print log files like Kafka's DumpLogSegments."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import Refusal
-from penstock.cli.kafka.flags import BadFlags, Flag, Flags, Said, run_tool
+from penstock.cli.flags import UsageError
+from penstock.cli.kafka.tool import Options, Tool, flag
 
 if TYPE_CHECKING:
     from penstock.cli.dump.decoders import Decoder
@@ -17,55 +18,51 @@ if TYPE_CHECKING:
 STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 EVERYTHING = "2147483647"
 
-FLAGS = Flags(
+TOOL = Tool(
     "This tool helps to parse a log file and dump its contents to the console.",
-    Flag("files", "The files to dump, with commas between them.", "file1, file2, ...", is_required=True),
-    Flag("print-data-log", "Print what is in the records; any decoder does so too."),
-    Flag("deep-iteration", "Tell of each record, not only of each batch."),
-    Flag("skip-record-metadata", "Only keys and values of records, and no control records."),
-    Flag("offsets-decoder", "Read records as those of __consumer_offsets."),
-    Flag("transaction-log-decoder", "Read records as those of __transaction_state."),
-    Flag("cluster-metadata-decoder", "Read records as those of __cluster_metadata."),
-    Flag("share-group-state-decoder", "Read records as those of __share_group_state."),
-    Flag("remote-log-metadata-decoder", "Read records as those of __remote_log_metadata."),
-    Flag("key-decoder-class", "How keys are shown.", "class", default=STRING_DECODER),
-    Flag("value-decoder-class", "How values are shown.", "class", default=STRING_DECODER),
-    Flag("max-bytes", "Read no more of each file.", "Integer: size", default=EVERYTHING),
-    Flag("max-message-size", "Size of largest message.", "Integer: size", default="5242880"),
-    Flag("index-sanity-check", "Only tell whether an index can be believed."),
-    Flag("verify-index-only", "Check indexes without printing them."),
+    flag("files", "The files to dump, separated by commas.", "file1, file2, ...", is_required=True),
+    flag("print-data-log", "Print the content of records; implied by any decoder."),
+    flag("deep-iteration", "Print records, not only batches."),
+    flag("skip-record-metadata", "Print only keys and values."),
+    flag("offsets-decoder", "Decode records of __consumer_offsets."),
+    flag("transaction-log-decoder", "Decode records of __transaction_state."),
+    flag("cluster-metadata-decoder", "Decode records of __cluster_metadata."),
+    flag("share-group-state-decoder", "Decode records of __share_group_state."),
+    flag("remote-log-metadata-decoder", "Decode records of __remote_log_metadata."),
+    flag("key-decoder-class", "Decoder of keys.", "class", default=STRING_DECODER),
+    flag("value-decoder-class", "Decoder of values.", "class", default=STRING_DECODER),
+    flag("max-bytes", "Read at most this much of each file.", "Integer: size", default=EVERYTHING),
+    flag("max-message-size", "Size of largest message.", "Integer: size", default="5242880"),
+    flag("index-sanity-check", "Only check the sanity of indexes."),
+    flag("verify-index-only", "Check indexes without printing them."),
 )
 
 DECODERS = ("offsets-decoder", "transaction-log-decoder", "cluster-metadata-decoder")
 NOT_YET = ("share-group-state-decoder", "remote-log-metadata-decoder")
 
 
-def run(arguments: Sequence[str]) -> int:
-    return run_tool(FLAGS, arguments, _dump)
-
-
-def _dump(said: Said) -> int:
+def run(options: Options) -> int:
     for name in NOT_YET:
-        if said.has(name):
-            raise Refusal(f"--{name}: no such records are written yet")
+        if options.has(name):
+            raise Refusal(f"--{name}: not supported yet")
     problems: list[str] = []
-    for path in said.text("files").split(","):
+    for path in options.text("files").split(","):
         path = path.strip()
         print(f"Dumping {path}")
-        problems += _dump_file(path, said)
+        problems += _dump_file(path, options)
     print(*problems, sep="\n", end="\n" if problems else "", file=sys.stderr)
     return 0
 
 
-def _dump_file(path: str, said: Said) -> Iterator[str]:
-    """Print one file; what is wrong with it is told at the end of all."""
+def _dump_file(path: str, options: Options) -> Iterator[str]:
+    """Print one file. Yields its problems, which are printed at the end."""
     match os.path.splitext(path)[1]:
         case ".log" | ".checkpoint":
-            yield from _dump_records(path, said)
+            yield from _dump_records(path, options)
         case ".index":
-            yield from _dump_offset_index(path, said)
+            yield from _dump_offset_index(path, options)
         case ".timeindex":
-            yield from _dump_time_index(path, said)
+            yield from _dump_time_index(path, options)
         case ".txnindex":
             _dump_aborted(path)
         case ".snapshot":
@@ -77,16 +74,16 @@ def _dump_file(path: str, said: Said) -> Iterator[str]:
 # -- batches and records
 
 
-def _dump_records(path: str, said: Said) -> Iterator[str]:
+def _dump_records(path: str, options: Options) -> Iterator[str]:
     from penstock.cli.dump.decoders import describe_control
     from penstock.cli.dump.segments import SegmentFile, describe_origin, sequence_of
 
-    decoder = _decoder(said)
-    shows_content = said.has("print-data-log") or any(said.has(name) for name in DECODERS)
-    is_deep = shows_content or said.has("deep-iteration")
-    is_bare = said.has("skip-record-metadata")
+    decoder = _decoder(options)
+    shows_content = options.has("print-data-log") or any(options.has(name) for name in DECODERS)
+    is_deep = shows_content or options.has("deep-iteration")
+    is_bare = options.has("skip-record-metadata")
     gaps: list[str] = []
-    with SegmentFile(path, bytes_max=said.number("max-bytes")) as segment:
+    with SegmentFile(path, bytes_max=options.number("max-bytes")) as segment:
         if origin := describe_origin(path):
             print(origin)
         last_offset: int | None = None
@@ -114,7 +111,7 @@ def _dump_records(path: str, said: Said) -> Iterator[str]:
                     parts += [] if shown.key is None else [f"key: {shown.key}"]
                     parts += [] if shown.value is None else [f"payload: {shown.value}"]
                 print(("| " if parts else "") + " ".join(parts))
-        if segment.garbage_bytes and said.get("max-bytes") == EVERYTHING:
+        if segment.garbage_bytes and options.get("max-bytes") == EVERYTHING:
             print(f"Found {segment.garbage_bytes} invalid bytes at the end of {os.path.basename(path)}")
     if gaps:
         yield f"Non-consecutive offsets in {os.path.abspath(path)}"
@@ -150,20 +147,20 @@ def _size(data: bytes | memoryview | None) -> int:
     return -1 if data is None else len(data)
 
 
-def _decoder(said: Said) -> Decoder:
+def _decoder(options: Options) -> Decoder:
     from penstock.cli.dump import decoders
 
-    if said.has("offsets-decoder"):
+    if options.has("offsets-decoder"):
         return decoders.offsets_decoder()
-    if said.has("transaction-log-decoder"):
+    if options.has("transaction-log-decoder"):
         return decoders.transactions_decoder()
-    if said.has("cluster-metadata-decoder"):
+    if options.has("cluster-metadata-decoder"):
         return decoders.metadata_decoder()
     formats = []
     for name in ("key-decoder-class", "value-decoder-class"):
-        wanted = said.text(name).rpartition(".")[2]
+        wanted = options.text(name).rpartition(".")[2]
         if wanted not in decoders.FORMATS:
-            raise BadFlags(f"--{name} can be one of {', '.join(decoders.FORMATS)}, and not {wanted}")
+            raise UsageError(f"--{name} must be one of {', '.join(decoders.FORMATS)}, not {wanted}")
         formats.append(decoders.FORMATS[wanted])
     return decoders.plain_decoder(*formats)
 
@@ -171,7 +168,7 @@ def _decoder(said: Said) -> Decoder:
 # -- indexes
 
 
-def _dump_offset_index(path: str, said: Said) -> Iterator[str]:
+def _dump_offset_index(path: str, options: Options) -> Iterator[str]:
     from penstock.cli.dump import indexes
     from penstock.storage.index import OFFSET_ENTRY_BYTES
 
@@ -179,11 +176,11 @@ def _dump_offset_index(path: str, said: Said) -> Iterator[str]:
     if not entries:
         print(f"{path} is empty.")
         return
-    if said.has("index-sanity-check"):
+    if options.has("index-sanity-check"):
         indexes.check_sanity(path, OFFSET_ENTRY_BYTES)
         print(f"{path} passed sanity check.")
         return
-    if not said.has("verify-index-only"):
+    if not options.has("verify-index-only"):
         for entry in entries:
             print(f"offset: {entry.offset} position: {entry.position}")
     mismatches = indexes.check_offset_index(path, entries)
@@ -192,16 +189,16 @@ def _dump_offset_index(path: str, said: Said) -> Iterator[str]:
         yield from (f"  Index offset: {one.indexed}, log offset: {one.found}" for one in reversed(mismatches))
 
 
-def _dump_time_index(path: str, said: Said) -> Iterator[str]:
+def _dump_time_index(path: str, options: Options) -> Iterator[str]:
     from penstock.cli.dump import indexes
     from penstock.storage.index import TIME_ENTRY_BYTES
 
-    if said.has("index-sanity-check"):
+    if options.has("index-sanity-check"):
         indexes.check_sanity(path, TIME_ENTRY_BYTES)
         print(f"{path} passed sanity check.")
         return
     entries = indexes.read_time_index(path)
-    if not said.has("verify-index-only"):
+    if not options.has("verify-index-only"):
         for entry in entries:
             print(f"timestamp: {entry.timestamp_ms} offset: {entry.offset}")
     problems = indexes.check_time_index(path, entries)

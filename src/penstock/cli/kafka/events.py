@@ -1,4 +1,4 @@
-"""Events of the verifiable tools: one JSON object a line, as Kafka's system tests read them."""
+"""Events of the verifiable tools: one JSON object per line, as Kafka's system tests read them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from penstock.runtime.signals import signals_to_handle
 
 
 class EventPrinter:
-    """Prints events from any thread, each on a line of its own."""
+    """Prints events, one per line, from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
-    def tell(self, name: str, **facts: object) -> None:
+    def print(self, name: str, **facts: object) -> None:
         event = {"timestamp": time.time_ns() // 1_000_000, "name": name, **facts}
         line = json.dumps(event, separators=(",", ":"), ensure_ascii=False) + "\n"
         with self._lock:
@@ -28,13 +28,13 @@ class EventPrinter:
 
 
 @contextmanager
-def ended_by_signals() -> Iterator[Callable[[], bool]]:
-    """A function that says whether SIGTERM or SIGINT has asked for the end: these tools end in order, and say so."""
-    is_asked = threading.Event()
+def stopped_by_signals() -> Iterator[Callable[[], bool]]:
+    """Yields a function that returns whether SIGTERM or SIGINT has come: these tools shut down cleanly."""
+    is_stopped = threading.Event()
     numbers = signals_to_handle(signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.signal(number, lambda *_: is_asked.set()) for number in numbers}
+    before = {number: signal.signal(number, lambda *_: is_stopped.set()) for number in numbers}
     try:
-        yield is_asked.is_set
+        yield is_stopped.is_set
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

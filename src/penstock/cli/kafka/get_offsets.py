@@ -1,34 +1,32 @@
-"""`kafka-get-offsets.sh`: offsets of partitions, one `topic:partition:offset` a line."""
+"""`kafka-get-offsets.sh`: offsets of partitions, as lines of `topic:partition:offset`."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import FAILED
-from penstock.cli.kafka.flags import BOOTSTRAP_SERVER, COMMAND_CONFIG, Flag, Flags, Said, run_tool
+from penstock.cli.kafka.tool import BOOTSTRAP_SERVER, COMMAND_CONFIG, CommandFailed, Options, Tool, flag
 
 if TYPE_CHECKING:
     from penstock.client.cluster import TopicPartition
 
-FLAGS = Flags(
+TOOL = Tool(
     "An interactive shell for getting topic-partition offsets.",
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    Flag(
-        "topic-partitions", "Patterns of partitions, with commas between them.", "topic1:1,topic2:0-3,topic3"
-    ),
-    Flag("topic", "The topic; a regular expression.", "topic"),
-    Flag("partitions", "Numbers of partitions, with commas between them.", "partition ids"),
-    Flag(
+    flag("topic-partitions", "Patterns of partitions, separated by commas.", "topic1:1,topic2:0-3,topic3"),
+    flag("topic", "Regular expression of topics.", "topic"),
+    flag("partitions", "Partition ids, separated by commas.", "partition ids"),
+    flag(
         "time",
-        "Which offsets: a name, or milliseconds since 1970.",
+        "Which offsets: a name, or a timestamp in milliseconds.",
         "timestamp / latest / ...",
         default="latest",
     ),
-    Flag("exclude-internal-topics", "Leave out topics that brokers use for themselves."),
+    flag("exclude-internal-topics", "Exclude internal topics."),
 )
 
 RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
@@ -40,57 +38,49 @@ WHEN = (
 Filter = Callable[["TopicPartition"], bool]
 
 
-class _Failed(Exception):
-    """Told as Kafka's tool tells it."""
-
-
-def run(arguments: Sequence[str]) -> int:
-    return run_tool(FLAGS, arguments, _run)
-
-
-def _run(said: Said) -> int:
+def run(options: Options) -> int:
     try:
-        _print_offsets(said)
-    except _Failed as problem:
+        _print_offsets(options)
+    except CommandFailed as problem:
         print(f"Error occurred: {problem}", file=sys.stderr)
         return FAILED
     return 0
 
 
-def _print_offsets(said: Said) -> None:
-    from penstock.cli.kafka.tools import ask_cluster, message_of
+def _print_offsets(options: Options) -> None:
+    from penstock.cli.kafka.admin import message_of, with_admin
     from penstock.client.admin.offsets import ListedOffset, OffsetsAdmin
     from penstock.client.admin.topics import TopicsAdmin
     from penstock.client.cluster import TopicPartition
     from penstock.client.errors import ItemsFailed
 
-    class Looking(OffsetsAdmin, TopicsAdmin):
+    class OffsetsAndTopicsAdmin(OffsetsAdmin, TopicsAdmin):
         pass
 
-    is_meant, when = _filter(said), _when(said.text("time"))
+    is_selected, when = _filter(options), _when(options.text("time"))
 
-    async def work(admin: Looking) -> dict[TopicPartition, ListedOffset]:
-        listed = await admin.list_topics(include_internal=not said.has("exclude-internal-topics"))
+    async def work(admin: OffsetsAndTopicsAdmin) -> dict[TopicPartition, ListedOffset]:
+        listed = await admin.list_topics(include_internal=not options.has("exclude-internal-topics"))
         wanted = [
             partition
             for topic in listed
             for partition in (TopicPartition(topic.name, index) for index in range(topic.partitions))
-            if is_meant(partition)
+            if is_selected(partition)
         ]
         if not wanted:
-            raise _Failed("Could not match any topic-partitions with the specified filters")
+            raise CommandFailed("Could not match any topic-partitions with the specified filters")
         try:
             return await admin.list_offsets(dict.fromkeys(wanted, when))
         except ItemsFailed as failed:
             for partition, error in failed.failures.items():
-                words = message_of(error)
+                reason = message_of(error)
                 print(
-                    f"Skip getting offsets for topic-partition {partition} due to error: {words}",
+                    f"Skip getting offsets for topic-partition {partition} due to error: {reason}",
                     file=sys.stderr,
                 )
             return dict(failed.results)
 
-    found = ask_cluster(said, Looking, work)
+    found = with_admin(options, OffsetsAndTopicsAdmin, work)
     for partition in sorted(found, key=str):
         if found[partition].offset >= 0:
             print(f"{partition.topic}:{partition.partition}:{found[partition].offset}")
@@ -104,21 +94,21 @@ def _when(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise _Failed(f"Malformed time argument {text}. {WHEN}") from None
+        raise CommandFailed(f"Malformed time argument {text}. {WHEN}") from None
 
 
-def _filter(said: Said) -> Filter:
-    rules = said.get("topic-partitions")
-    topic, numbers = said.get("topic"), said.get("partitions")
+def _filter(options: Options) -> Filter:
+    rules = options.get("topic-partitions")
+    topic, numbers = options.get("topic"), options.get("partitions")
     if rules is not None:
         if topic is not None or numbers is not None:
-            raise _Failed("--topic-partitions cannot be used with --topic or --partitions")
+            raise CommandFailed("--topic-partitions cannot be used with --topic or --partitions")
         allowed = [_rule(text) for text in rules.split(",")]
-        return lambda partition: any(is_meant(partition) for is_meant in allowed)
+        return lambda partition: any(is_selected(partition) for is_selected in allowed)
     try:
         indexes = {int(number) for number in numbers.split(",")} if numbers else set()
     except ValueError:
-        raise _Failed(
+        raise CommandFailed(
             f"--partitions expects a comma separated list of numeric partition ids, but received: {numbers}"
         ) from None
     pattern = _pattern(topic or ".*")
@@ -131,7 +121,7 @@ def _rule(text: str) -> Filter:
     """`topic`, `topic:1`, `topic:0-3` (without the 3), `topic:2-`, `:5`."""
     found = RULE.fullmatch(text)
     if found is None:
-        raise _Failed(f"Invalid rule specification: {text}")
+        raise CommandFailed(f"Invalid rule specification: {text}")
     topic, only, first, end = found.groups()
     pattern = _pattern(topic or ".*")
     start, stop = int(only or first or 0), int(only) + 1 if only else int(end) if end else sys.maxsize
@@ -142,4 +132,4 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text.strip().replace(",", "|").replace(" ", "").strip("\"'"))
     except re.error:
-        raise _Failed(f"{text} is an invalid regex.") from None
+        raise CommandFailed(f"{text} is an invalid regex.") from None

@@ -3,56 +3,54 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.cli.kafka.flags import BOOTSTRAP_SERVER, COMMAND_CONFIG, BadFlags, Flag, Flags, Said, run_tool
+from penstock.cli.flags import UsageError
+from penstock.cli.kafka.tool import BOOTSTRAP_SERVER, COMMAND_CONFIG, Options, Tool, also_named, flag
 
 if TYPE_CHECKING:
     from penstock.client.cluster import TopicPartition
 
-FLAGS = Flags(
+TOOL = Tool(
     "This tool attempts to elect a new leader for a set of topic partitions. The type of elections supported are "
     "preferred replicas and unclean replicas.",
     BOOTSTRAP_SERVER,
-    COMMAND_CONFIG._replace(shorts=("--admin.config",)),
-    Flag("election-type", "preferred or unclean.", "election type"),
-    Flag("path-to-json-file", "The JSON file with the partitions.", "Path to JSON file"),
-    Flag("topic", "The topic of one partition.", "topic name"),
-    Flag("partition", "The number of the partition.", "partition id"),
-    Flag("all-topic-partitions", "Wherever an election is needed."),
+    also_named(COMMAND_CONFIG, "--admin.config"),
+    flag("election-type", "preferred or unclean.", "election type"),
+    flag("path-to-json-file", "The JSON file with the partitions.", "Path to JSON file"),
+    flag("topic", "The topic of one partition.", "topic name"),
+    flag("partition", "The partition id.", "partition id"),
+    flag("all-topic-partitions", "All partitions that need an election."),
 )
 
 
-def run(arguments: Sequence[str]) -> int:
-    return run_tool(FLAGS, arguments, _run)
-
-
-def _run(said: Said) -> int:
-    from penstock.cli.kafka.tools import ask_cluster, fail, message_of
+def run(options: Options) -> int:
+    from penstock.cli.kafka.admin import fail, message_of, with_admin
     from penstock.client.admin.reassignment import ElectionType, ReassignmentAdmin
     from penstock.client.errors import ElectionNotNeeded, ItemsFailed, PenstockError
 
-    if not said.has("election-type"):
+    if not options.has("election-type"):
         return fail("Missing required option(s): election-type")
     try:
-        election = ElectionType[said.text("election-type").upper()]
+        election = ElectionType[options.text("election-type").upper()]
     except KeyError:
-        raise BadFlags(f"Invalid election type {said.text('election-type')}: preferred or unclean") from None
-    ways = [flag for flag in ("all-topic-partitions", "topic", "path-to-json-file") if said.has(flag)]
+        raise UsageError(
+            f"Invalid election type {options.text('election-type')}: preferred or unclean"
+        ) from None
+    ways = [flag for flag in ("all-topic-partitions", "topic", "path-to-json-file") if options.has(flag)]
     if not ways:
         return fail(
             "One and only one of the following options is required: topic, all-topic-partitions, path-to-json-file"
         )
-    if said.has("topic") != said.has("partition"):
-        missing = "partition" if said.has("topic") else "topic"
+    if options.has("topic") != options.has("partition"):
+        missing = "partition" if options.has("topic") else "topic"
         return fail(f"Missing required option(s): {missing}")
-    wanted = _partitions(said)
+    wanted = _partitions(options)
     done: dict[TopicPartition, None] = {}
     failures: dict[TopicPartition, PenstockError] = {}
     try:
-        done = ask_cluster(
-            said, ReassignmentAdmin, lambda admin: admin.elect_leaders(wanted, election=election)
+        done = with_admin(
+            options, ReassignmentAdmin, lambda admin: admin.elect_leaders(wanted, election=election)
         )
     except ItemsFailed as failed:
         done, failures = dict(failed.results), dict(failed.failures)
@@ -72,17 +70,17 @@ def _run(said: Said) -> int:
     return fail(f"{len(others)} replica(s) could not be elected") if others else 0
 
 
-def _partitions(said: Said) -> list[TopicPartition] | None:
+def _partitions(options: Options) -> list[TopicPartition] | None:
     from penstock.client.cluster import TopicPartition
 
-    if said.has("all-topic-partitions"):
+    if options.has("all-topic-partitions"):
         return None
-    if said.has("topic"):
-        return [TopicPartition(said.text("topic"), said.number("partition"))]
-    path = said.text("path-to-json-file")
+    if options.has("topic"):
+        return [TopicPartition(options.text("topic"), options.number("partition"))]
+    path = options.text("path-to-json-file")
     with open(path, encoding="utf-8") as file:
         try:
             read = json.load(file)
             return [TopicPartition(str(part["topic"]), int(part["partition"])) for part in read["partitions"]]
         except (ValueError, KeyError, TypeError):
-            raise BadFlags(f"{path} is not a list of partitions in JSON") from None
+            raise UsageError(f"{path} is not a JSON list of partitions") from None

@@ -1,42 +1,37 @@
-"""`kafka-log-dirs.sh --describe`: what lies in which log directory, as JSON."""
+"""`kafka-log-dirs.sh --describe`: the replicas in each log directory, as JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.cli.kafka.flags import BOOTSTRAP_SERVER, COMMAND_CONFIG, Flag, Flags, Said, run_tool
+from penstock.cli.kafka.tool import BOOTSTRAP_SERVER, COMMAND_CONFIG, Options, Tool, flag
 
 if TYPE_CHECKING:
     from penstock.client.admin.log_dirs import LogDirectory
 
-FLAGS = Flags(
+TOOL = Tool(
     "This tool helps to query log directory usage on the specified brokers.",
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    Flag("describe", "Describe the specified log directories on the specified brokers.", is_required=True),
-    Flag("topic-list", "Topics to be queried, with commas between them.", "Topic list", default=""),
-    Flag("broker-list", "Brokers to be queried, with commas between them.", "Broker list"),
+    flag("describe", "Describe the specified log directories on the specified brokers.", is_required=True),
+    flag("topic-list", "Topics to query, separated by commas.", "Topic list", default=""),
+    flag("broker-list", "Brokers to query, separated by commas.", "Broker list"),
 )
 
 
-def run(arguments: Sequence[str]) -> int:
-    return run_tool(FLAGS, arguments, _run)
-
-
-def _run(said: Said) -> int:
-    from penstock.cli.kafka.tools import ask_cluster, fail
+def run(options: Options) -> int:
+    from penstock.cli.kafka.admin import fail, with_admin
     from penstock.client.admin.cluster import ClusterAdmin
     from penstock.client.admin.log_dirs import LogDirsAdmin
 
-    class Describing(LogDirsAdmin, ClusterAdmin):
+    class LogDirsAndClusterAdmin(LogDirsAdmin, ClusterAdmin):
         pass
 
-    topics = {name for name in said.text("topic-list").split(",") if name}
-    wanted = [int(part) for part in (said.get("broker-list") or "").split(",") if part.strip().isdecimal()]
+    topics = {name for name in options.text("topic-list").split(",") if name}
+    wanted = [int(part) for part in (options.get("broker-list") or "").split(",") if part.strip().isdecimal()]
 
-    async def work(admin: Describing) -> tuple[list[int], dict[int, list[LogDirectory]]]:
+    async def work(admin: LogDirsAndClusterAdmin) -> tuple[list[int], dict[int, list[LogDirectory]]]:
         known = [broker.id for broker in (await admin.describe_cluster()).brokers]
         if set(wanted) - set(known):
             return known, {}
@@ -44,7 +39,7 @@ def _run(said: Said) -> int:
         print("Querying brokers for log directories information")
         return known, await admin.describe_log_dirs(chosen)
 
-    known, found = ask_cluster(said, Describing, work)
+    known, found = with_admin(options, LogDirsAndClusterAdmin, work)
     if missing := sorted(set(wanted) - set(known)):
         return fail(
             f"ERROR: The given brokers do not exist from --broker-list: {','.join(map(str, missing))}."

@@ -6,78 +6,83 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.cli.kafka.flags import BOOTSTRAP_SERVER, COMMAND_CONFIG, BadFlags, Flag, Flags, Said, run_tool
+from penstock.cli.flags import UsageError
+from penstock.cli.kafka.tool import (
+    BOOTSTRAP_CONTROLLER,
+    BOOTSTRAP_SERVER,
+    COMMAND_CONFIG,
+    Options,
+    Tool,
+    flag,
+)
 
 if TYPE_CHECKING:
     from penstock.client.admin.quorum import QuorumDescription, QuorumReplica
 
-FLAGS = Flags(
+TOOL = Tool(
     "usage: kafka-metadata-quorum [-h] {describe,add-controller,remove-controller} ...",
     BOOTSTRAP_SERVER,
-    Flag("bootstrap-controller", "The controllers to connect to.", "BOOTSTRAP_CONTROLLER"),
+    BOOTSTRAP_CONTROLLER,
     COMMAND_CONFIG,
-    Flag("status", "A short summary of the quorum status and the other provides detailed information."),
-    Flag("replication", "Detailed information about the status of replication."),
-    Flag("human-readable", "Times as people say them.", shorts=("--hr", "-hr")),
-    Flag("controller-id", "The id of the controller to remove.", "CONTROLLER_ID", ("-i",)),
-    Flag("controller-directory-id", "The directory ID of the controller.", "DIRECTORY_ID", ("-d",)),
-    Flag("dry-run", "True to perform a dry run."),
-    words="command",
+    flag("status", "A short summary of the quorum status."),
+    flag("replication", "Detailed information about the status of replication."),
+    flag("human-readable", "Show times relative to now.", also=("--hr", "-hr")),
+    flag("controller-id", "The id of the controller to remove.", "CONTROLLER_ID", ("-i",)),
+    flag("controller-directory-id", "The directory ID of the controller.", "DIRECTORY_ID", ("-d",)),
+    flag("dry-run", "Perform a dry run."),
+    program="kafka-metadata-quorum",
+    commands={
+        "describe": (),
+        "add-controller": ("command-config",),
+        "remove-controller": ("controller-id", "controller-directory-id"),
+    },
 )
 
 NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
-def run(arguments: Sequence[str]) -> int:
-    return run_tool(FLAGS, arguments, _run)
-
-
-def _run(said: Said) -> int:
-    from penstock.cli.kafka.tools import fail, message_of
+def run(options: Options) -> int:
+    from penstock.cli.kafka.admin import fail, message_of
     from penstock.client.errors import BrokerError
 
     try:
-        match said.words:
-            case ["describe"]:
-                if said.has("status") == said.has("replication"):
-                    how = "Only one" if said.has("status") else "One"
+        match options.words[0]:
+            case "describe":
+                if options.has("status") == options.has("replication"):
+                    how = "Only one" if options.has("status") else "One"
                     return fail(
                         f"{how} of --status or --replication must be specified with describe sub-command"
                     )
-                _describe(said)
-            case ["remove-controller"]:
-                _remove(said)
-            case ["add-controller"]:
-                _add(said)
-            case []:
-                raise BadFlags("kafka-metadata-quorum: error: too few arguments")
-            case words:
-                raise BadFlags(f"kafka-metadata-quorum: error: invalid choice: '{words[0]}'")
+                _describe(options)
+            case "remove-controller":
+                _remove(options)
+            case _:
+                _add(options)
     except BrokerError as refused:
         return fail(message_of(refused))
     return 0
 
 
-def _describe(said: Said) -> None:
-    from penstock.cli.kafka.tools import ask_cluster, print_table
+def _describe(options: Options) -> None:
+    from penstock.cli.kafka.admin import print_table, with_admin
     from penstock.client.admin.cluster import ClusterAdmin
     from penstock.client.admin.quorum import QuorumAdmin
 
-    class Describing(QuorumAdmin, ClusterAdmin):
+    class QuorumAndClusterAdmin(QuorumAdmin, ClusterAdmin):
         pass
 
-    async def work(admin: Describing) -> tuple[QuorumDescription, str | None]:
+    async def work(admin: QuorumAndClusterAdmin) -> tuple[QuorumDescription, str | None]:
         return await admin.describe_quorum(), (await admin.describe_cluster()).cluster_id
 
-    quorum, cluster_id = ask_cluster(said, Describing, work)
-    if said.has("status"):
+    quorum, cluster_id = with_admin(options, QuorumAndClusterAdmin, work)
+    if options.has("status"):
         _print_status(quorum, cluster_id)
         return
     end = _end_offset(quorum)
     roles = [("Follower", replica) for replica in quorum.voters if replica.id != quorum.leader]
     roles += [("Observer", replica) for replica in quorum.observers]
     leaders = [("Leader", replica) for replica in quorum.voters if replica.id == quorum.leader]
-    shown = _ago if said.has("human-readable") else _number
+    shown = _ago if options.has("human-readable") else _number
     print_table(
         [
             "NodeId",
@@ -140,7 +145,7 @@ def _print_status(quorum: QuorumDescription, cluster_id: str | None) -> None:
 
 def _replicas(quorum: QuorumDescription, replicas: Sequence[QuorumReplica]) -> str:
     endpoints = {node.id: node.endpoints for node in quorum.nodes}
-    told = []
+    texts = []
     for replica in replicas:
         directory = replica.directory_id
         parts = [f'"id": {replica.id}']
@@ -148,42 +153,47 @@ def _replicas(quorum: QuorumDescription, replicas: Sequence[QuorumReplica]) -> s
         if where := endpoints.get(replica.id):
             names = ", ".join(f'"{each.listener}://{each.host}:{each.port}"' for each in where)
             parts.append(f'"endpoints": [{names}]')
-        told.append("{" + ", ".join(parts) + "}")
-    return f"[{', '.join(told)}]"
+        texts.append("{" + ", ".join(parts) + "}")
+    return f"[{', '.join(texts)}]"
 
 
-def _remove(said: Said) -> None:
-    from penstock.cli.kafka.tools import ask_cluster, require
+def _remove(options: Options) -> None:
+    from penstock.cli.kafka.admin import with_admin
     from penstock.client.admin.quorum import QuorumAdmin
+    from penstock.protocol.types import parse_uuid
 
-    require(said, "controller-id", "controller-directory-id")
-    node, directory = said.number("controller-id"), said.text("controller-directory-id")
-    if not said.has("dry-run"):
-        ask_cluster(said, QuorumAdmin, lambda admin: admin.remove_voter(node, directory))
-    done = "DRY RUN of removing" if said.has("dry-run") else "Removed"
+    node, directory = options.number("controller-id"), options.text("controller-directory-id")
+    try:
+        parse_uuid(directory)
+    except ValueError as error:
+        raise UsageError(f"Failed to parse --controller-directory-id: {error}") from None
+    if not options.has("dry-run"):
+        with_admin(options, QuorumAdmin, lambda admin: admin.remove_voter(node, directory))
+    done = "DRY RUN of removing" if options.has("dry-run") else "Removed"
     print(f"{done}  KRaft controller {node} with directory id {directory}")
 
 
-def _add(said: Said) -> None:
-    """The controller that is added is described by its own settings, which --command-config names."""
-    from penstock.cli.kafka.tools import ask_cluster, require
+def _add(options: Options) -> None:
+    """The settings of the new controller come from --command-config."""
+    from penstock.cli.kafka.admin import with_admin
     from penstock.cli.storage import inspect_directories, load_settings
     from penstock.client.admin.quorum import Endpoint, QuorumAdmin
     from penstock.protocol.types import uuid_text
 
-    require(said, "command-config")
-    file = said.text("command-config")
+    file = options.text("command-config")
     settings = load_settings(file)
     identity = next((one.identity for one in inspect_directories(settings) if one.is_metadata), None)
     if identity is None or identity.directory_id is None:
-        raise BadFlags(f"The metadata directory that {file} names is not formatted.")
+        raise UsageError(f"The metadata directory of {file} is not formatted.")
     directory = uuid_text(identity.directory_id)
     endpoints = [
         Endpoint(listener=each.name, host=each.host or "localhost", port=each.port)
         for each in settings.controller_listeners
     ]
-    if not said.has("dry-run"):
-        ask_cluster(said, QuorumAdmin, lambda admin: admin.add_voter(settings.node_id, directory, endpoints))
-    done = "DRY RUN of adding" if said.has("dry-run") else "Added"
+    if not options.has("dry-run"):
+        with_admin(
+            options, QuorumAdmin, lambda admin: admin.add_voter(settings.node_id, directory, endpoints)
+        )
+    done = "DRY RUN of adding" if options.has("dry-run") else "Added"
     where = ", ".join(f"{each.listener}://{each.host}:{each.port}" for each in endpoints)
     print(f"{done} controller {settings.node_id} with directory id {directory} and endpoints: {where}")

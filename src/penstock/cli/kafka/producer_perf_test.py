@@ -1,78 +1,78 @@
-"""`kafka-producer-perf-test.sh`: a producer's throughput, in the lines that scripts read out of Kafka's own tool."""
+"""`kafka-producer-perf-test.sh`: the throughput of a producer, in the lines of Kafka's own tool."""
 
 from __future__ import annotations
 
 import os
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from penstock.cli.failures import FAILED
-from penstock.cli.kafka.flags import (
-    BOOTSTRAP_SERVER,
-    BadFlags,
-    Flag,
-    Flags,
-    Said,
-    client_properties,
-    run_tool,
-)
+from penstock.cli.flags import OneOf, UsageError
+from penstock.cli.kafka.tool import BOOTSTRAP_SERVER, Options, Tool, client_settings, flag
 
 if TYPE_CHECKING:
-    from penstock.cli.perf.measuring import Span
+    from penstock.cli.perf.measurement import Span
 
 TRANSACTION_MS = 3_000.0
 DELIMITER = "\\n"
 
-FLAGS = Flags(
+PAYLOADS = ("record-size", "payload-file", "payload-monotonic")
+
+TOOL = Tool(
     "This tool is used to verify the producer performance.",
     BOOTSTRAP_SERVER,
-    Flag("topic", "Produce records to this topic.", "TOPIC", is_required=True),
-    Flag("num-records", "Number of records to produce.", "NUM-RECORDS", is_required=True),
-    Flag(
+    flag("topic", "Produce records to this topic.", "TOPIC", is_required=True),
+    flag("num-records", "Number of records to produce.", "NUM-RECORDS", is_required=True),
+    flag(
         "throughput",
-        "At most so many records/sec; -1 for as many as possible.",
+        "At most this many records/sec; -1 for no limit.",
         "THROUGHPUT",
         is_required=True,
     ),
-    Flag("record-size", "Record size in bytes.", "RECORD-SIZE"),
-    Flag("payload-file", "File to read the record payloads from.", "PAYLOAD-FILE"),
-    Flag("payload-delimiter", "What stands between payloads in the file.", "DELIMITER", default=DELIMITER),
-    Flag("payload-monotonic", "Payload is a monotonically increasing integer."),
-    Flag("command-property", "Settings of the producer, as key=value.", "PROP=VALUE ...", takes_rest=True),
-    Flag("producer-props", "The old name of --command-property.", "PROP=VALUE ...", takes_rest=True),
-    Flag("command-config", "Property file with settings of the producer.", "CONFIG-FILE"),
-    Flag("producer.config", "The old name of --command-config.", "CONFIG-FILE"),
-    Flag("transactional-id", "Write in transactions, as this one.", "TRANSACTIONAL-ID"),
-    Flag("transaction-duration-ms", "How long a transaction is held open.", "TRANSACTION-DURATION"),
-    Flag("warmup-records", "Records that the second sum leaves out.", "WARMUP-RECORDS", default="0"),
-    Flag("reporting-interval", "Milliseconds between two lines.", "INTERVAL-MS", default="5000"),
-    Flag("print-metrics", "Print out metrics at the end of the test; there are none."),
+    flag("record-size", "Record size in bytes.", "RECORD-SIZE"),
+    flag("payload-file", "File to read the record payloads from.", "PAYLOAD-FILE"),
+    flag("payload-delimiter", "Delimiter of payloads in the file.", "DELIMITER", default=DELIMITER),
+    flag("payload-monotonic", "Payload is a monotonically increasing integer."),
+    flag(
+        "command-property",
+        "Producer settings, as key=value.",
+        "PROP=VALUE ...",
+        older=("--producer-props",),
+        takes_rest=True,
+    ),
+    flag(
+        "command-config", "Property file with producer settings.", "CONFIG-FILE", older=("--producer.config",)
+    ),
+    flag("transactional-id", "Produce in transactions with this id.", "TRANSACTIONAL-ID"),
+    flag("transaction-duration-ms", "Duration of a transaction.", "TRANSACTION-DURATION"),
+    flag("warmup-records", "First records, excluded from the steady state.", "WARMUP-RECORDS", default="0"),
+    flag("reporting-interval", "Milliseconds per line.", "INTERVAL-MS", default="5000"),
+    flag("print-metrics", "Without effect: there are no metrics."),
+    one_of=[
+        OneOf(PAYLOADS, "one of the arguments --record-size --payload-file --payload-monotonic is required")
+    ],
 )
 
 
-def run(arguments: Sequence[str]) -> int:
-    return run_tool(FLAGS, arguments, _produce)
+def run(options: Options) -> int:
+    from penstock.cli.perf.producer import ProduceLoad, produce
 
-
-def _produce(said: Said) -> int:
-    from penstock.cli.perf.producing import ProduceLoad, produce
-
-    settings, transaction_ms = settings_of(said)
+    settings, transaction_ms = settings_of(options)
     load = ProduceLoad(
-        said.text("topic"),
-        said.number("num-records"),
-        float(said.number("throughput")),
-        warm_up=said.number("warmup-records"),
+        options.text("topic"),
+        options.number("num-records"),
+        float(options.number("throughput")),
+        warm_up=options.number("warmup-records"),
         transaction_ms=transaction_ms,
-        window_seconds=said.number("reporting-interval") / 1000,
+        window_seconds=options.number("reporting-interval") / 1000,
     )
     if load.warm_up >= load.count:
         print("The value for --warmup-records must be strictly fewer than --num-records.", file=sys.stderr)
         return FAILED
     produced = produce(
-        load, _payloads(said), settings, lambda window, done: print(window_line(window), flush=True)
+        load, _payloads(options), settings, lambda window, done: print(window_line(window), flush=True)
     )
     print(total_line(produced.total))
     if produced.steady is not None:
@@ -80,17 +80,15 @@ def _produce(said: Said) -> int:
     return 0
 
 
-def settings_of(said: Said) -> tuple[dict[str, str], float | None]:
-    """The producer's settings, and how long a transaction is held open where there are any."""
-    settings = client_properties(
-        said, files=("producer.config", "command-config"), properties=("producer-props", "command-property")
-    )
+def settings_of(options: Options) -> tuple[dict[str, str], float | None]:
+    """The producer settings, and the duration of a transaction if transactions are used."""
+    settings = client_settings(options)
     settings.setdefault("client.id", "perf-producer-client")
-    if said.has("transactional-id"):
-        settings["transactional.id"] = said.text("transactional-id")
-    duration = said.integer("transaction-duration-ms")
+    if options.has("transactional-id"):
+        settings["transactional.id"] = options.text("transactional-id")
+    duration = options.integer("transaction-duration-ms")
     if duration is not None and duration <= 0:
-        raise BadFlags("--transaction-duration-ms should be greater than zero")
+        raise UsageError("--transaction-duration-ms should be greater than zero")
     if duration is not None:
         settings.setdefault("transactional.id", f"performance-producer-{uuid.uuid4()}")
     if "transactional.id" not in settings:
@@ -98,22 +96,19 @@ def settings_of(said: Said) -> tuple[dict[str, str], float | None]:
     return settings, float(duration or TRANSACTION_MS)
 
 
-def _payloads(said: Said) -> Iterator[bytes]:
-    from penstock.cli.perf import producing
+def _payloads(options: Options) -> Iterator[bytes]:
+    from penstock.cli.perf import producer
 
-    sources = [name for name in ("record-size", "payload-file", "payload-monotonic") if said.has(name)]
-    if len(sources) != 1:
-        raise BadFlags("one of the arguments --record-size --payload-file --payload-monotonic is required")
-    match sources[0]:
+    match options.given(PAYLOADS):
         case "record-size":
-            return producing.random_payloads(said.number("record-size"))
+            return producer.random_payloads(options.number("record-size"))
         case "payload-file":
-            path = said.text("payload-file")
+            path = options.text("payload-file")
             print(f"Reading payloads from: {os.path.abspath(path)}")
-            delimiter = said.text("payload-delimiter").replace("\\n", "\n").replace("\\t", "\t")
-            return producing.payloads_of_file(path, delimiter=delimiter)
+            delimiter = options.text("payload-delimiter").replace("\\n", "\n").replace("\\t", "\t")
+            return producer.payloads_of_file(path, delimiter=delimiter)
         case _:
-            return producing.counting_payloads()
+            return producer.counting_payloads()
 
 
 def window_line(window: Span) -> str:

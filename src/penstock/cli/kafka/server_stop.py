@@ -1,6 +1,6 @@
-"""`kafka-server-stop.sh [--process-role=role] [--node-id=id]`: has this user's nodes on this machine stop in order.
+"""`kafka-server-stop.sh [--process-role=role] [--node-id=id]`: stops the user's nodes on this machine.
 
-As Kafka's script does, it finds them among the machine's processes, by the command that they were started with.
+Like Kafka's script, it finds them by the command lines of processes.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.cli.failures import FAILED
-from penstock.cli.kafka.flags import Flag, Flags, Said, run_tool
+from penstock.cli.kafka.tool import Options, Tool, flag
 
 PROCESSES = Path("/proc")
 
-FLAGS = Flags(
+TOOL = Tool(
     "USAGE: kafka-server-stop.sh [--process-role=role] [--node-id=id]",
-    Flag("process-role", "Only nodes whose process.roles are these.", "role"),
-    Flag("node-id", "Only the node with this node.id; outranks the role.", "id"),
-    needs_something=False,
+    flag("process-role", "Only nodes with these process.roles.", "role"),
+    flag("node-id", "Only the node with this node.id; overrides the role.", "id"),
+    needs_arguments=False,
 )
 
 
@@ -30,33 +30,29 @@ class ServingProcess(NamedTuple):
     assignments: tuple[str, ...]
 
 
-def run(arguments: Sequence[str]) -> int:
-    return run_tool(FLAGS, arguments, _stop)
-
-
-def _stop(said: Said) -> int:
-    role, node_id = said.get("process-role"), said.get("node-id")
+def run(options: Options) -> int:
+    role, node_id = options.get("process-role"), options.get("node-id")
     if role and node_id:
         print("When both node-id and process-role are provided, the value for node-id will take precedence")
     number = signal.Signals["SIG" + os.environ.get("SIGNAL", "TERM").removeprefix("SIG")]
-    meant = [process for process in find_nodes() if _is_meant(process, role=role, node_id=node_id)]
-    if not meant:
+    selected = [process for process in find_nodes() if _is_selected(process, role=role, node_id=node_id)]
+    if not selected:
         print("No kafka server to stop")
         return FAILED
-    for process in meant:
+    for process in selected:
         os.kill(process.pid, number)
     return 0
 
 
 def find_nodes() -> Iterator[ServingProcess]:
-    """Nodes that this user runs on this machine."""
+    """The nodes of this user on this machine."""
     for folder in PROCESSES.glob("[0-9]*"):
         try:
             if folder.stat().st_uid != os.getuid():
                 continue
             words = (folder / "cmdline").read_text(errors="replace").split("\0")
             place = os.readlink(folder / "cwd")
-        except OSError:  # it has ended since, or is somebody else's
+        except OSError:  # it has ended, or belongs to another user
             continue
         if (found := read_command(words)) is not None:
             file, assignments = found
@@ -66,9 +62,9 @@ def find_nodes() -> Iterator[ServingProcess]:
 
 
 def read_command(words: Sequence[str]) -> tuple[str | None, tuple[str, ...]] | None:
-    """The file and the settings that a node was started with, or None for a process that is none."""
+    """The file and the settings of a node, or None if the process is not a node."""
     for index, word in enumerate(words[:-1]):
-        is_program = os.path.basename(word) == "penstock"  # also the module in `python -m penstock`
+        is_program = os.path.basename(word) == "penstock"  # or `python -m penstock`
         if is_program and words[index + 1] in ("serve", "kafka-server-start", "kafka-server-start.sh"):
             break
     else:
@@ -87,14 +83,15 @@ def read_command(words: Sequence[str]) -> tuple[str | None, tuple[str, ...]] | N
     return file, tuple(assignments)
 
 
-def _is_meant(process: ServingProcess, *, role: str | None, node_id: str | None) -> bool:
+def _is_selected(process: ServingProcess, *, role: str | None, node_id: str | None) -> bool:
     if role is None and node_id is None:
         return True
-    from penstock.cli.serve import Refusal, read_settings
+    from penstock.cli.failures import Misuse
+    from penstock.cli.serve import read_settings
 
     try:
         settings = read_settings(process.file, process.assignments)
-    except Refusal:  # its file has changed since, so it does not tell any more
+    except Misuse:  # its file has changed since it started
         return False
     if node_id is not None:
         return str(settings.node_id) == node_id

@@ -6,111 +6,100 @@ import sys
 from collections.abc import Sequence
 
 from penstock.cli.failures import FAILED, Refusal
-from penstock.cli.kafka.flags import BadFlags, Flag, Flags, Said, run_tool
+from penstock.cli.kafka.tool import Options, Tool, flag
 
-CONFIG = Flag("config", "The Kafka configuration file to use.", "CONFIG", ("-c",))
+CONFIG = flag("config", "The Kafka configuration file to use.", "CONFIG", ("-c",))
 
-FLAGS = Flags(
+TOOL = Tool(
     "usage: kafka-storage [-h] {info,format,version-mapping,feature-dependencies,random-uuid} ...",
     CONFIG,
-    Flag("cluster-id", "The cluster ID to use.", "CLUSTER_ID", ("-t",)),
-    Flag("ignore-formatted", "Skip over directories that are formatted already.", shorts=("-g",)),
-    Flag("release-version", "The release whose features a new cluster starts with.", "RELEASE", ("-r",)),
-    Flag("feature", "The level that one feature starts with, as feature=level.", "FEATURE", ("-f",)),
-    Flag("standalone", "Begin a quorum of this one controller.", shorts=("-s",)),
-    Flag("no-initial-controllers", "Leave it to other controllers to begin a quorum.", shorts=("-N",)),
-    Flag("initial-controllers", "Begin a quorum of several controllers.", "CONTROLLERS", ("-I",)),
-    Flag("add-scram", "A SCRAM credential to begin with.", "ADD_SCRAM", ("-S",)),
-    words="command",
+    flag("cluster-id", "The cluster ID to use.", "CLUSTER_ID", ("-t",)),
+    flag("ignore-formatted", "Skip directories that are already formatted.", also=("-g",)),
+    flag("release-version", "The release that defines the features of the new cluster.", "RELEASE", ("-r",)),
+    flag("feature", "The initial level of a feature, as feature=level.", "FEATURE", ("-f",)),
+    flag("standalone", "Start a quorum with this controller only.", also=("-s",)),
+    flag("no-initial-controllers", "Do not start a quorum; other controllers do.", also=("-N",)),
+    flag("initial-controllers", "Start a quorum of several controllers.", "CONTROLLERS", ("-I",)),
+    flag("add-scram", "An initial SCRAM credential.", "ADD_SCRAM", ("-S",)),
+    program="kafka-storage",
+    commands={
+        "info": ("config",),
+        "format": ("config", "cluster-id"),
+        "version-mapping": (),
+        "feature-dependencies": ("feature",),
+        "random-uuid": (),
+    },
 )
 
-# What this version does not do with a new cluster, and would be a lie to accept.
-NOT_YET = {
-    "add-scram": "SCRAM credentials are still to come",
-    "initial-controllers": "clusters of several nodes are still to come",
-    "no-initial-controllers": "clusters of several nodes are still to come",
-}
 
-
-def run(arguments: Sequence[str]) -> int:
-    return run_tool(FLAGS, arguments, _run)
-
-
-def _run(said: Said) -> int:
-    match said.words:
-        case ["random-uuid"]:
+def run(options: Options) -> int:
+    match options.words[0]:
+        case "random-uuid":
             from penstock.cli.storage import new_id
 
             print(new_id())
             return 0
-        case ["format"]:
-            return _format(said)
-        case ["info"]:
-            return _info(said)
-        case ["version-mapping"]:
-            return _version_mapping()
-        case ["feature-dependencies"]:
-            return _feature_dependencies(said)
-        case []:
-            raise BadFlags("kafka-storage: error: too few arguments")
-        case words:
-            raise BadFlags(f"kafka-storage: error: invalid choice: '{words[0]}'")
+        case "format":
+            return _format(options)
+        case "info":
+            return _info(options)
+        case "version-mapping":
+            return print_version_mapping()
+        case _:
+            return print_feature_dependencies(options.all("feature"))
 
 
-def _format(said: Said) -> int:
-    from penstock.cli.storage import METADATA_RELEASE, format_directories, load_settings
+def _format(options: Options) -> int:
+    from penstock.cli.storage import format_directories, load_settings
+    from penstock.metadata.releases import release_of
+    from penstock.node.formatting import InitialQuorum
 
-    cluster_id, file = said.get("cluster-id"), _config(said)
-    if cluster_id is None:
-        raise BadFlags("kafka-storage: error: argument --cluster-id/-t is required")
-    for name, words in NOT_YET.items():
-        if said.has(name):
-            raise Refusal(f"--{name}: {words}")
-    _check_levels(said)
+    if options.has("add-scram"):
+        raise Refusal("--add-scram: SCRAM credentials are not supported yet")
+    chosen = [
+        name for name in ("standalone", "no-initial-controllers", "initial-controllers") if options.has(name)
+    ]
+    if len(chosen) > 1:
+        raise Refusal(f"argument --{chosen[1]}: not allowed with argument --{chosen[0]}")
     done = format_directories(
-        load_settings(file), cluster_id=cluster_id, ignores_formatted=said.has("ignore-formatted")
+        load_settings(options.text("config")),
+        cluster_id=options.text("cluster-id"),
+        ignores_formatted=options.has("ignore-formatted"),
+        quorum=InitialQuorum(
+            options.has("standalone"),
+            options.has("no-initial-controllers"),
+            options.get("initial-controllers"),
+        ),
+        features=options.all("feature"),
+        release=options.get("release-version"),
     )
-    if all(one.was_formatted for one in done):
+    if all(one.was_formatted for one in done.directories):
         print("All of the log directories are already formatted.")
-    metadata = "dynamic metadata voter" if said.has("standalone") else "metadata"
-    for one in done:
+    metadata = "metadata"
+    if chosen and chosen[0] != "no-initial-controllers":
+        metadata = "dynamic metadata voter" if done.is_voter else "dynamic metadata"
+    for one in done.directories:
         if not one.was_formatted:
             kind = metadata if one.is_metadata else "data"
-            print(f"Formatting {kind} directory {one.path} with metadata.version {METADATA_RELEASE}.")
+            release = release_of(done.metadata_version)
+            print(f"Formatting {kind} directory {one.path} with metadata.version {release}.")
     return 0
 
 
-def _check_levels(said: Said) -> None:
-    """Features begin at the levels of 4.3, and at no others."""
-    from penstock.cli.storage import METADATA_RELEASE
-
-    release = said.get("release-version")
-    if release is not None and release not in (METADATA_RELEASE, METADATA_RELEASE.partition("-")[0]):
-        raise Refusal(
-            f"--release-version {release}: a new cluster begins with {METADATA_RELEASE}, and no older one"
-        )
-    for text in said.all("feature"):
-        name, _, level = text.partition("=")
-        if str(_levels().get(name)) != level:
-            raise Refusal(
-                f"--feature {text}: a new cluster begins with {name}={_levels().get(name, 'nothing')}"
-            )
-
-
-def _info(said: Said) -> int:
+def _info(options: Options) -> int:
     from penstock.cli.storage import inspect_directories, load_settings
     from penstock.protocol.types import uuid_text
 
-    found = inspect_directories(load_settings(_config(said)))
+    found = inspect_directories(load_settings(options.text("config")))
     problems = [
         f"{one.path} {'is not formatted.' if one.exists else 'does not exist'}"
         for one in found
         if not one.identity
     ]
-    there = [one for one in found if one.exists]
-    if there:
-        print("Found log director" + ("y:" if len(there) == 1 else "ies:"))
-        print(*(f"  {one.path}" for one in there), sep="\n")
+    existing = [one for one in found if one.exists]
+    if existing:
+        print("Found log director" + ("y:" if len(existing) == 1 else "ies:"))
+        print(*(f"  {one.path}" for one in existing), sep="\n")
         print()
     for one in found:
         if one.identity is not None:
@@ -131,31 +120,23 @@ def _levels() -> dict[str, int]:
     return {**INITIAL_LEVELS, KRAFT_VERSION: KRAFT_LEVEL}
 
 
-def _version_mapping() -> int:
-    from penstock.cli.storage import METADATA_RELEASE
+def print_version_mapping() -> int:
+    from penstock.metadata.releases import release_of
 
     for name, level in _levels().items():
-        print(f"{name}={level}" + (f" ({METADATA_RELEASE})" if name == "metadata.version" else ""))
+        print(f"{name}={level}" + (f" ({release_of(level)})" if name == "metadata.version" else ""))
     return 0
 
 
-def _feature_dependencies(said: Said) -> int:
-    from penstock.cli.storage import METADATA_RELEASE
+def print_feature_dependencies(features: Sequence[str]) -> int:
+    from penstock.metadata.releases import release_of
 
-    if not said.has("feature"):
-        raise BadFlags("kafka-storage: error: argument --feature/-f is required")
-    for text in said.all("feature"):
+    for text in features:
         name, _, level = text.partition("=")
         if name not in _levels():
             print(f"Unknown feature: {name}", file=sys.stderr)
             return FAILED
-        release = f" ({METADATA_RELEASE})" if name == "metadata.version" else ""
+        is_release = name == "metadata.version" and level.isdecimal()
+        release = f" ({release_of(int(level))})" if is_release else ""
         print(f"{name}={level}{release} has no dependencies.")
     return 0
-
-
-def _config(said: Said) -> str:
-    file = said.get("config")
-    if file is None:
-        raise BadFlags("kafka-storage: error: argument --config/-c is required")
-    return file

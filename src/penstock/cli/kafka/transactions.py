@@ -3,36 +3,44 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 from penstock.cli.failures import Refusal
-from penstock.cli.kafka.flags import BOOTSTRAP_SERVER, COMMAND_CONFIG, BadFlags, Flag, Flags, Said, run_tool
+from penstock.cli.kafka.tool import BOOTSTRAP_SERVER, COMMAND_CONFIG, Options, Tool, flag
 
-FLAGS = Flags(
+TOOL = Tool(
     "usage: kafka-transactions.sh [-h] [-v] [--command-config FILE] --bootstrap-server host:port COMMAND ...",
     BOOTSTRAP_SERVER,
     COMMAND_CONFIG,
-    Flag("transactional-id", "The transactional id.", "TRANSACTIONAL_ID", ("--transactionalId",)),
-    Flag("topic", "The topic.", "TOPIC"),
-    Flag("partition", "The number of the partition.", "PARTITION"),
-    Flag("broker-id", "The broker whose replica is asked.", "BROKER_ID"),
-    Flag("start-offset", "Where the transaction to abort begins.", "START_OFFSET"),
-    Flag("producer-id", "The producer of the transaction to abort.", "PRODUCER_ID"),
-    Flag("producer-epoch", "Its epoch.", "PRODUCER_EPOCH"),
-    Flag("coordinator-epoch", "The epoch of its coordinator.", "COORDINATOR_EPOCH"),
-    Flag("max-transaction-timeout", "In minutes: what is open for longer may hang.", "MINUTES", default="15"),
-    Flag("duration-filter", "Only what is open for longer, in milliseconds.", "DURATION_FILTER"),
-    Flag("transactional-id-pattern", "Only ids that match.", "TRANSACTIONAL_ID_PATTERN"),
-    words="command",
+    flag("transactional-id", "The transactional id.", "TRANSACTIONAL_ID", ("--transactionalId",)),
+    flag("topic", "The topic.", "TOPIC"),
+    flag("partition", "The partition id.", "PARTITION"),
+    flag("broker-id", "The broker to ask.", "BROKER_ID"),
+    flag("start-offset", "Start offset of the transaction to abort.", "START_OFFSET"),
+    flag("producer-id", "Producer id of the transaction to abort.", "PRODUCER_ID"),
+    flag("producer-epoch", "Producer epoch of the transaction to abort.", "PRODUCER_EPOCH"),
+    flag("coordinator-epoch", "Coordinator epoch of the transaction to abort.", "COORDINATOR_EPOCH"),
+    flag(
+        "max-transaction-timeout",
+        "Minutes after which an open transaction may be hanging.",
+        "MINUTES",
+        default="15",
+    ),
+    flag("duration-filter", "Only transactions open for longer, in milliseconds.", "DURATION_FILTER"),
+    flag("transactional-id-pattern", "Only matching transactional ids.", "TRANSACTIONAL_ID_PATTERN"),
+    program="kafka-transactions.sh",
+    commands={
+        "list": (),
+        "describe": ("transactional-id",),
+        "describe-producers": ("topic", "partition"),
+        "find-hanging": (),
+        "abort": ("topic", "partition"),
+        "forceTerminateTransaction": ("transactional-id",),
+    },
 )
 
 
-def run(arguments: Sequence[str]) -> int:
-    return run_tool(FLAGS, arguments, _run)
-
-
-def _run(said: Said) -> int:
-    from penstock.cli.kafka.tools import fail
+def run(options: Options) -> int:
+    from penstock.cli.kafka.admin import fail
 
     work = {
         "list": _list,
@@ -42,28 +50,22 @@ def _run(said: Said) -> int:
         "abort": _abort,
         "forceTerminateTransaction": _terminate,
     }
-    if not said.words:
-        raise BadFlags("kafka-transactions.sh: error: too few arguments")
-    if said.words[0] not in work:
-        raise BadFlags(
-            f"kafka-transactions.sh: error: invalid choice: '{said.words[0]}' (choose from {', '.join(work)})"
-        )
     try:
-        work[said.words[0]](said)
+        work[options.words[0]](options)
     except Refusal as refused:
         return fail(str(refused))
     return 0
 
 
-def _list(said: Said) -> None:
-    from penstock.cli.kafka.tools import ask_cluster, print_table
+def _list(options: Options) -> None:
+    from penstock.cli.kafka.admin import print_table, with_admin
     from penstock.client.admin.transactions import TransactionsAdmin
 
-    listed = ask_cluster(
-        said,
+    listed = with_admin(
+        options,
         TransactionsAdmin,
         lambda admin: admin.list_transactions(
-            longer_than_ms=said.integer("duration-filter"), pattern=said.get("transactional-id-pattern")
+            longer_than_ms=options.integer("duration-filter"), pattern=options.get("transactional-id-pattern")
         ),
     )
     print_table(
@@ -72,15 +74,14 @@ def _list(said: Said) -> None:
     )
 
 
-def _describe(said: Said) -> None:
-    from penstock.cli.kafka.tools import ask_cluster, message_of, print_table, require
+def _describe(options: Options) -> None:
+    from penstock.cli.kafka.admin import message_of, print_table, with_admin
     from penstock.client.admin.transactions import TransactionsAdmin
     from penstock.client.errors import BrokerError
 
-    require(said, "transactional-id")
-    name = said.text("transactional-id")
+    name = options.text("transactional-id")
     try:
-        found = ask_cluster(said, TransactionsAdmin, lambda admin: admin.describe_transaction(name))
+        found = with_admin(options, TransactionsAdmin, lambda admin: admin.describe_transaction(name))
     except BrokerError as error:
         raise Refusal(
             f"Failed to describe transaction state of transactional-id `{name}`: {message_of(error)}."
@@ -115,17 +116,16 @@ def _describe(said: Said) -> None:
     )
 
 
-def _producers(said: Said) -> None:
-    from penstock.cli.kafka.tools import ask_cluster, print_table, require
+def _producers(options: Options) -> None:
+    from penstock.cli.kafka.admin import print_table, with_admin
     from penstock.client.admin.transactions import TransactionsAdmin
     from penstock.client.cluster import TopicPartition
 
-    require(said, "topic", "partition")
-    where = TopicPartition(said.text("topic"), said.number("partition"))
-    found = ask_cluster(
-        said,
+    where = TopicPartition(options.text("topic"), options.number("partition"))
+    found = with_admin(
+        options,
         TransactionsAdmin,
-        lambda admin: admin.describe_producers([where], broker=said.integer("broker-id")),
+        lambda admin: admin.describe_producers([where], broker=options.integer("broker-id")),
     )
     print_table(
         [
@@ -150,26 +150,26 @@ def _producers(said: Said) -> None:
     )
 
 
-def _find_hanging(said: Said) -> None:
-    from penstock.cli.hanging import HangingAdmin, find_hanging
-    from penstock.cli.kafka.tools import ask_cluster, print_table
+def _find_hanging(options: Options) -> None:
+    from penstock.cli.hanging_transactions import HangingAdmin, find_hanging
+    from penstock.cli.kafka.admin import print_table, with_admin
 
-    if not said.has("topic") and not said.has("broker-id"):
+    if not options.has("topic") and not options.has("broker-id"):
         raise Refusal(
             "The `find-hanging` command requires either --topic or --broker-id to limit the scope of the search"
         )
-    if said.has("partition") and not said.has("topic"):
+    if options.has("partition") and not options.has("topic"):
         raise Refusal("The --partition argument requires --topic to be provided")
     now_ms = round(time.time() * 1000)
-    found = ask_cluster(
-        said,
+    found = with_admin(
+        options,
         HangingAdmin,
         lambda admin: find_hanging(
             admin,
-            topic=said.get("topic"),
-            partition=said.integer("partition"),
-            broker=said.integer("broker-id"),
-            older_than_ms=said.number("max-transaction-timeout") * 60_000,
+            topic=options.get("topic"),
+            partition=options.integer("partition"),
+            broker=options.integer("broker-id"),
+            older_than_ms=options.number("max-transaction-timeout") * 60_000,
             now_ms=now_ms,
         ),
     )
@@ -199,42 +199,40 @@ def _find_hanging(said: Said) -> None:
     )
 
 
-def _abort(said: Said) -> None:
+def _abort(options: Options) -> None:
     from penstock.cli.commands.transactions import abort_at
-    from penstock.cli.kafka.tools import ask_cluster, require
+    from penstock.cli.kafka.admin import with_admin
     from penstock.client.admin.transactions import TransactionsAdmin
     from penstock.client.cluster import TopicPartition
 
-    require(said, "topic", "partition")
-    where = TopicPartition(said.text("topic"), said.number("partition"))
-    if said.has("start-offset"):
-        offset = said.number("start-offset")
-        ask_cluster(said, TransactionsAdmin, lambda admin: abort_at(admin, where, offset))
+    where = TopicPartition(options.text("topic"), options.number("partition"))
+    if options.has("start-offset"):
+        offset = options.number("start-offset")
+        with_admin(options, TransactionsAdmin, lambda admin: abort_at(admin, where, offset))
         return
-    if not said.has("producer-id"):
+    if not options.has("producer-id"):
         raise Refusal(
             "The transaction to abort must be identified either with --start-offset (for brokers on 3.0 or above) or "
             "with --producer-id, --producer-epoch, and --coordinator-epoch (for older brokers)"
         )
-    for flag in ("producer-epoch", "coordinator-epoch"):
-        if not said.has(flag):
-            raise Refusal(f"Missing required argument --{flag}")
-    ask_cluster(
-        said,
+    for name in ("producer-epoch", "coordinator-epoch"):
+        if not options.has(name):
+            raise Refusal(f"Missing required argument --{name}")
+    with_admin(
+        options,
         TransactionsAdmin,
         lambda admin: admin.abort_transaction(
             where,
-            producer_id=said.number("producer-id"),
-            producer_epoch=said.number("producer-epoch"),
-            coordinator_epoch=max(0, said.number("coordinator-epoch")),
+            producer_id=options.number("producer-id"),
+            producer_epoch=options.number("producer-epoch"),
+            coordinator_epoch=max(0, options.number("coordinator-epoch")),
         ),
     )
 
 
-def _terminate(said: Said) -> None:
-    from penstock.cli.kafka.tools import ask_cluster, require
+def _terminate(options: Options) -> None:
+    from penstock.cli.kafka.admin import with_admin
     from penstock.client.admin.transactions import TransactionsAdmin
 
-    require(said, "transactional-id")
-    name = said.text("transactional-id")
-    ask_cluster(said, TransactionsAdmin, lambda admin: admin.terminate_transaction(name))
+    name = options.text("transactional-id")
+    with_admin(options, TransactionsAdmin, lambda admin: admin.terminate_transaction(name))

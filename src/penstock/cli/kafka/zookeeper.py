@@ -1,18 +1,14 @@
-"""`zookeeper-server-start.sh` and `zookeeper-server-stop.sh`: lines of old instructions that ask for nothing here."""
+"""`zookeeper-server-start.sh` and `zookeeper-server-stop.sh`, for old instructions: they do nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 
-SERVES_SEVERAL = True
-
-
-def run(arguments: Sequence[str], *, tool: str) -> int:
+def run(tool: str) -> int:
     if tool == "zookeeper-server-stop":
-        print("No ZooKeeper is needed, so there is none to stop.")
+        print("ZooKeeper is not needed, so there is nothing to stop.")
     else:
         print(
-            "No ZooKeeper is needed: a node keeps the cluster's metadata itself. "
-            "Go on with bin/kafka-server-start.sh config/server.properties"
+            "ZooKeeper is not needed: a node stores the cluster metadata itself. "
+            "Continue with bin/kafka-server-start.sh config/server.properties"
         )
     return 0

@@ -1,10 +1,11 @@
-"""Load for a cluster, measured: what `penstock perf` and Kafka's performance tools run.
+"""Load tests, for `penstock perf` and Kafka's performance tools.
 
-    measuring      latencies, windows and sums; decides nothing about how they look
-    producing      as many records as the producer takes, or so many a second
-    consuming      as many records as there are
-    end_to_end     one record at a time, there and back
-    transacting    one transaction after another
+    measurement    latencies, windows and totals
+    producer       produce as fast as possible, or at a rate
+    consumer       consume as fast as possible
+    end_to_end     one record at a time, produced and consumed
+    transactions   one transaction after another
+    report         progress and results of `penstock perf`
 
-Each of them tells of every window of its work through a function that it is given, and returns the sum.
+A test reports each window of its work to a function argument, and returns the total.
 """

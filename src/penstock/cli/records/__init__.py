@@ -1,8 +1,9 @@
-"""Records as text: how lines become records, and records lines.
+"""Conversion between records and text.
 
-    line_reader     `key<TAB>value` and JSON into records, in Kafka's words and ours
-    formatters      records into lines, as Kafka's console consumer prints them
-    deserializers   what Kafka calls the ways in which keys and values are read
+    line_reader     lines (`key<TAB>value` or JSON) to records
+    printers        records to the output of `penstock consume`; `formats` converts keys and values
+    formatters      records to the output of Kafka's console consumer
+    deserializers   Kafka's deserializers
 
 Nothing here talks to a cluster.
 """

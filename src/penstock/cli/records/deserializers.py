@@ -1,4 +1,4 @@
-"""How keys and values are read, by the names of Kafka's classes, and shown as Java would show them."""
+"""Kafka's deserializers by class name. Values are printed as Java prints them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from penstock.cli.failures import Refusal
 
 Show = Callable[[bytes], str]
 
-SMALLEST_PLAIN = 1e-3  # where Java begins to write powers of ten
+SMALLEST_PLAIN = 1e-3  # below, Java uses scientific notation
 LARGEST_PLAIN = 1e7
 
 
 def find(name: str) -> Show:
-    """By a class's name, with its package or without."""
+    """By class name, with or without the package."""
     short = name.rpartition(".")[2]
     found = DESERIALIZERS.get(short)
     if found is None:
-        raise Refusal(f"there is no deserializer {name}; known are {', '.join(DESERIALIZERS)}")
+        raise Refusal(f"unknown deserializer {name}; known are {', '.join(DESERIALIZERS)}")
     return found
 
 
@@ -28,7 +28,7 @@ def show_text(data: bytes) -> str:
 
 
 def show_double(number: float) -> str:
-    """As Java spells it."""
+    """In Java's notation."""
     if number != number:
         return "NaN"
     if number in (float("inf"), float("-inf")):
@@ -36,7 +36,7 @@ def show_double(number: float) -> str:
     if number == 0 or SMALLEST_PLAIN <= abs(number) < LARGEST_PLAIN:
         return repr(number)
     digits, _, exponent = f"{number:e}".partition("e")
-    for precision in range(17):  # the fewest digits that mean this number
+    for precision in range(17):  # the fewest digits that give this number
         digits, _, exponent = f"{number:.{precision}e}".partition("e")
         if float(f"{digits}e{exponent}") == number:
             break
@@ -46,7 +46,7 @@ def show_double(number: float) -> str:
 def _number(code: str, size: int, kind: str) -> Show:
     def show(data: bytes) -> str:
         if len(data) != size:
-            raise Refusal(f"{data!r} has {len(data)} bytes, and {kind} has {size}")
+            raise Refusal(f"{data!r} has {len(data)} bytes, but {kind} has {size}")
         (number,) = struct.unpack(code, data)
         return show_double(number) if isinstance(number, float) else str(number)
 
@@ -55,7 +55,7 @@ def _number(code: str, size: int, kind: str) -> Show:
 
 def _boolean(data: bytes) -> str:
     if data not in (b"\0", b"\1"):
-        raise Refusal(f"{data!r} is not a boolean, which is one byte, 0 or 1")
+        raise Refusal(f"{data!r} is not a boolean (one byte, 0 or 1)")
     return "true" if data == b"\1" else "false"
 
 
@@ -67,7 +67,7 @@ def _uuid(data: bytes) -> str:
 
 
 def _escaped(data: bytes) -> str:
-    """As Kafka's `Bytes` shows itself."""
+    """Like `toString` of Kafka's `Bytes`."""
     return "".join(chr(byte) if 32 <= byte < 127 and byte != 92 else f"\\x{byte:02X}" for byte in data)
 
 

@@ -1,9 +1,9 @@
-"""What the bytes of a key or value mean: `--key-format string --value-format long`.
+"""Formats of keys and values: `--key-format string --value-format long`.
 
-The names are those of the Python client's serializers, so `long` means here what `value.deserializer=long` means there,
-and `avro` takes the same settings. `hex` and `base64` show bytes without an interpretation.
+The names are those of the Python client's serializers: `long` is `value.deserializer=long`, and `avro` takes the same
+settings. `hex` and `base64` show the raw bytes.
 
-This module turns bytes into values and back. How a value is printed is up to `printers`.
+This module converts between bytes and values; `printers` prints values.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from penstock.cli.failures import Misuse, Refusal
 
 Side = Literal["key", "value"]
 
-# Numbers by the names that the client has for them, and how many bytes each takes.
+# Numbers by the client's names, with their size in bytes.
 WHOLE_NUMBERS = {"int": 8, "int64": 8, "long": 8, "int32": 4, "integer": 4, "int16": 2, "short": 2}
 NUMBERS = {"float": 8, "float64": 8, "double": 8, "float32": 4}
 TEXTS = frozenset(
     {"string", "str", "uuid", "hex", "base64"}
-)  # typed as text; what is not named here is typed as JSON
+)  # entered as text; other formats are entered as JSON
 
 KNOWN = "string, json, long, integer, short, double, float32, boolean, uuid, hex, base64, avro, protobuf, json-schema"
 
@@ -39,12 +39,12 @@ class FormatReader:
     decode: Callable[[bytes], Any]
 
     def read(self, data: bytes | None, *, place: str) -> object:
-        """The value in these bytes. `place` tells where they come from, for the error."""
+        """Decode these bytes. `place` names the record in the error."""
         if data is None:
             return None
         try:
             return self.decode(data)
-        except Exception as problem:  # whatever a deserializer raises
+        except Exception as problem:  # any error of a deserializer
             raise Refusal(
                 f"{place}: the {self.side} is not {self.name}: {_reason(problem, self.name, data)}; "
                 f"choose another --{self.side}-format, or none to see the bytes"
@@ -60,14 +60,14 @@ class FormatWriter:
     encode: Callable[[Any], Any]
 
     def write_text(self, text: str) -> bytes:
-        """The bytes of what a person typed; ValueError if it is no such value."""
+        """Serialize text typed by the user. ValueError if it has not this format."""
         return self.write(_parse(text, self.name))
 
     def write(self, value: object) -> bytes:
-        """The bytes of a value; ValueError if it cannot have this format."""
+        """Serialize a value. ValueError if it has not this format."""
         try:
             data = self.encode(value)
-        except Exception as problem:  # whatever a serializer raises
+        except Exception as problem:  # any error of a serializer
             raise ValueError(f"{value!r} is not {self.name}: {problem}") from problem
         return data.encode() if isinstance(data, str) else bytes(data)
 
@@ -75,7 +75,7 @@ class FormatWriter:
 def make_reader(
     name: str | None, *, side: Side, topic: str, settings: Mapping[str, object]
 ) -> FormatReader | None:
-    """How keys or values are read; None if their bytes are shown as text."""
+    """The reader of keys or values; None if they are shown as text."""
     known = _canonical(name)
     if name is None or known is None:
         return None
@@ -92,7 +92,7 @@ def make_reader(
 def make_writer(
     name: str | None, *, side: Side, topic: str, settings: Mapping[str, object]
 ) -> FormatWriter | None:
-    """How keys or values are written; None if their text is written as it is."""
+    """The writer of keys or values; None if the text is written as it is."""
     known = _canonical(name)
     if name is None or known is None:
         return None
@@ -107,7 +107,7 @@ def make_writer(
 
 
 def _canonical(name: str | None) -> str | None:
-    """A class of Kafka's by our name for it."""
+    """Our name for a class of Kafka."""
     from penstock.client.setting_values import JAVA_NAMES
 
     return None if name is None else JAVA_NAMES.get(name.strip(), name.strip())
@@ -115,17 +115,17 @@ def _canonical(name: str | None) -> str | None:
 
 @contextmanager
 def _naming_option(side: Side, name: str | None) -> Iterator[None]:
-    """Say which option is wrong."""
+    """Name the option in the error."""
     from penstock.client.errors import BadConfiguration
 
     try:
         yield
     except BadConfiguration as problem:
-        is_unknown = str(problem).startswith("there is no ")
-        words = f"unknown; choose one of {KNOWN}" if is_unknown else str(problem)
-        if "set schema.registry.url" in words:
-            words += " (-X schema.registry.url=http://...)"
-        raise Misuse(f"--{side}-format {name}: {words}") from problem
+        is_unknown = str(problem).startswith("unknown ")
+        message = f"unknown; choose one of {KNOWN}" if is_unknown else str(problem)
+        if "set schema.registry.url" in message:
+            message += " (-X schema.registry.url=http://...)"
+        raise Misuse(f"--{side}-format {name}: {message}") from problem
 
 
 def _parse(text: str, name: str) -> object:
@@ -145,7 +145,7 @@ def _parse(text: str, name: str) -> object:
 def _reason(problem: Exception, name: str, data: bytes) -> str:
     size = (WHOLE_NUMBERS | NUMBERS).get(_canonical(name) or "")
     if isinstance(problem, struct.error) and size is not None:
-        return f"it has {len(data)} bytes, and {name} has {size}"
+        return f"it has {len(data)} bytes, but {name} has {size}"
     return str(problem) or type(problem).__name__
 
 

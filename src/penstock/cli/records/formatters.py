@@ -1,4 +1,4 @@
-"""Records into lines, as Kafka's console consumer prints them, by the names of its formatters."""
+"""The formatters of Kafka's console consumer, by class name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ReadRecord(Protocol):
-    """What a formatter needs of a message."""
+    """The attributes of a message that formatters use."""
 
     @property
     def topic(self) -> str: ...
@@ -37,13 +37,13 @@ class ReadRecord(Protocol):
 
 
 Formatter = Callable[[ReadRecord], bytes]
-"""The bytes to print for a message, with the end of the line; nothing for one that is passed over."""
+"""Returns the bytes to print, with the line end; none for a skipped message."""
 
 
 def make_formatter(
     name: str, properties: Mapping[str, str], *, key_deserializer: str | None, value_deserializer: str | None
 ) -> Formatter:
-    """By the name of Kafka's class, with its package or without."""
+    """By class name, with or without the package."""
     settings = dict(properties)
     if key_deserializer:
         settings["key.deserializer"] = key_deserializer
@@ -63,14 +63,14 @@ def make_formatter(
         case "TransactionLogMessageFormatter":
             return internal_format(_transactions(), only_types={0})
     raise Refusal(
-        f"there is no formatter {name}; known are DefaultMessageFormatter, LoggingMessageFormatter, "
+        f"unknown formatter {name}; known are DefaultMessageFormatter, LoggingMessageFormatter, "
         "NoOpMessageFormatter, OffsetsMessageFormatter, GroupMetadataMessageFormatter, TransactionLogMessageFormatter"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class LineFormat:
-    """What of a message is printed, and what stands between it."""
+    """Which parts of a message are printed, and their separators."""
 
     timestamp: bool = False
     partition: bool = False
@@ -90,7 +90,7 @@ class LineFormat:
 
     @classmethod
     def of_properties(cls, properties: Mapping[str, str]) -> LineFormat:
-        """From the properties of Kafka's formatter, such as `print.key=true`; others are none of ours."""
+        """From the properties of Kafka's formatter, such as `print.key=true`; others are ignored."""
 
         def is_true(name: str, default: bool = False) -> bool:
             text = properties.get(name)
@@ -155,7 +155,7 @@ class LineFormat:
 
 
 def log_format(message: ReadRecord) -> bytes:
-    """As Kafka's formatter of that name logs it."""
+    """Like Kafka's LoggingMessageFormatter."""
 
     def text(data: bytes | None) -> str:
         return "null" if data is None else data.decode("utf-8", "replace")
@@ -166,7 +166,7 @@ def log_format(message: ReadRecord) -> bytes:
 
 
 def internal_format(decode: Decoder, *, only_types: set[int]) -> Formatter:
-    """Records of an internal topic as JSON, those of these types."""
+    """Records of an internal topic as JSON; only these record types."""
 
     def format_message(message: ReadRecord) -> bytes:
         import json
@@ -188,7 +188,7 @@ def internal_format(decode: Decoder, *, only_types: set[int]) -> Formatter:
 
 
 def _typed(shown: dict[str, Any]) -> dict[str, Any]:
-    """The dump tool writes the number of a type or version as text, this one as the number that it is."""
+    """Here types and versions are numbers; the dump tool prints them as text."""
     return {name: int(part) if name in ("type", "version") else part for name, part in shown.items()}
 
 

@@ -1,11 +1,11 @@
-"""Lines into records.
+"""Lines to records.
 
-`LineRules` are those of Kafka's console producer, with its names: a line may begin with headers and a key, each with
-something between it and the rest.
+`LineRules` has the options of Kafka's console producer: a line may begin with headers and a key, each followed by a
+separator.
 
     h1:v1,h2:v2<TAB>key<TAB>value
 
-`read_json` reads what `penstock consume --json` prints, so that records can be carried from one topic to another.
+`read_json` reads the output of `penstock consume --json`, to copy records between topics.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Header = tuple[str, bytes | None]
 
 
 class NewRecord(NamedTuple):
-    """What is to be written; what is None is for the producer to choose."""
+    """A record to produce; the producer chooses what is None."""
 
     value: bytes | None
     key: bytes | None = None
@@ -33,12 +33,12 @@ class NewRecord(NamedTuple):
 
 
 class BadLine(Refusal):
-    """A line that cannot be made into a record; the words name its number."""
+    """A line is not a valid record; the message contains the line number."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineRules:
-    """How a line is taken apart."""
+    """How to split a line."""
 
     has_key: bool = False
     key_separator: str = "\t"
@@ -49,12 +49,12 @@ class LineRules:
     null_marker: str | None = None
     ignores_errors: bool = False
     write_key: Callable[[str], bytes] | None = None
-    """Bytes of the text of a key; ValueError if it cannot be written. By default text is written as it is."""
+    """Serializes the text of a key, or raises ValueError. By default the text is written as it is."""
     write_value: Callable[[str], bytes] | None = None
 
     @classmethod
     def of_properties(cls, properties: Mapping[str, str]) -> LineRules:
-        """From the properties of Kafka's reader, such as `parse.key=true`; others are none of ours."""
+        """From the properties of Kafka's reader, such as `parse.key=true`; others are ignored."""
         rules = cls(
             has_key=_is_true(properties.get("parse.key")),
             key_separator=properties.get("key.separator", "\t"),
@@ -69,7 +69,7 @@ class LineRules:
         return rules
 
     def check(self) -> None:
-        """Refuse separators that could not be told from each other."""
+        """Reject ambiguous separators."""
         separators = {
             "headers.delimiter": self.headers_delimiter,
             "headers.separator": self.headers_separator,
@@ -79,14 +79,14 @@ class LineRules:
             separators |= {"null.marker": self.null_marker, "key.separator": self.key_separator}
         named: dict[str, str] = {}
         for name, text in separators.items():
-            # The key's separator may be that of the headers: they stand in different places.
+            # The separator of the key may equal that of the headers: they are used in different places.
             other = named.setdefault(text, name)
             if other != name and {other, name} != {"headers.delimiter", "key.separator"}:
                 raise Refusal(f"{other} and {name} may not be equal")
 
 
 def read_lines(lines: Iterable[str], rules: LineRules) -> Iterator[NewRecord]:
-    """A record for each line; the end of a line is not part of it."""
+    """A record per line, without the line end."""
     for number, line in enumerate(lines, 1):
         yield _read_line(line.rstrip("\n").removesuffix("\r"), number, rules)
 
@@ -145,36 +145,35 @@ def read_json(
     write_key: Callable[[Any], bytes] | None = None,
     write_value: Callable[[Any], bytes] | None = None,
 ) -> Iterator[NewRecord]:
-    """A record for each line, which is an object with a `value` and perhaps `key`, `headers`, `partition`,
-    `timestamp`.
+    """A record per line: an object with a `value` and optional `key`, `headers`, `partition` and `timestamp`.
 
-    Keys and values that are text are written as it is, null as null, anything else as JSON; `{"base64": "..."}` is
-    bytes. `write_key` and `write_value` write them in another format."""
+    By default a string is written as it is, null as null, `{"base64": "..."}` as bytes, anything else as JSON.
+    `write_key` and `write_value` serialize other formats."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            said = json.loads(line)
+            fields = json.loads(line)
         except ValueError as problem:
             raise BadLine(f"line {number} is not JSON: {problem}") from problem
-        if not isinstance(said, dict) or "value" not in said:
+        if not isinstance(fields, dict) or "value" not in fields:
             raise BadLine(f'line {number} is not an object with a "value": {line.strip()[:80]}')
-        headers = said.get("headers") or {}
+        headers = fields.get("headers") or {}
         pairs = headers.items() if isinstance(headers, dict) else headers
         try:
             yield NewRecord(
-                to_bytes(said["value"], write_value),
-                to_bytes(said.get("key"), write_key),
+                to_bytes(fields["value"], write_value),
+                to_bytes(fields.get("key"), write_key),
                 tuple((str(name), to_bytes(value)) for name, value in pairs),
-                _whole_number(said.get("partition")),
-                _whole_number(said.get("timestamp")),
+                _whole_number(fields.get("partition")),
+                _whole_number(fields.get("timestamp")),
             )
         except (TypeError, ValueError) as problem:
             raise BadLine(f"line {number}: {problem}") from problem
 
 
 def to_bytes(value: Any, write: Callable[[Any], bytes] | None = None) -> bytes | None:
-    """What stands in JSON as what is written."""
+    """A JSON value as the bytes of a record."""
     if value is None:
         return None
     if write is not None:
@@ -190,7 +189,7 @@ def to_bytes(value: Any, write: Callable[[Any], bytes] | None = None) -> bytes |
 
 
 def from_bytes(data: bytes | None) -> str | dict[str, str] | None:
-    """What is written as what stands in JSON: the other way."""
+    """The bytes of a record as a JSON value."""
     if data is None:
         return None
     try:

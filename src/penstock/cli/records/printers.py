@@ -21,14 +21,14 @@ KEY_WIDTH = 16
 TEMPLATE_NAMES = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 PrintRecord = Callable[[ReadRecord], bytes]
-"""The bytes to print for a record, with the end of its line."""
+"""Returns the bytes to print for a record, with the line end."""
 Decode = Callable[[ReadRecord], tuple[Any, Any]]
-"""The key and the value of a record, as bytes or as what their formats make of them."""
+"""Returns the key and the value of a record, decoded if they have a format."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """How records are to be printed."""
+class RecordStyle:
+    """How to print records."""
 
     format: str = "table"
     template: str | None = None
@@ -38,39 +38,39 @@ class Look:
     value_format: str | None = None
 
     @property
-    def has_head(self) -> bool:
-        """Whether the names of columns come first."""
+    def has_header(self) -> bool:
+        """Whether column names come first."""
         return self.format == "table" and self.template is None
 
 
-DEFAULT_LOOK = Look()
+DEFAULT_STYLE = RecordStyle()
 
 
-def make_printer(look: Look, settings: Mapping[str, object]) -> PrintRecord:
-    """What prints a record. Rejects unknown formats and templates before anything is read."""
-    decode = make_decoder(look, settings)
-    if look.template is not None:
-        return _template(look.template, decode)
-    match look.format:
+def make_printer(style: RecordStyle, settings: Mapping[str, object]) -> PrintRecord:
+    """The function that prints a record. Unknown formats and templates are rejected here."""
+    decode = make_decoder(style, settings)
+    if style.template is not None:
+        return _template(style.template, decode)
+    match style.format:
         case "json":
             return lambda message: _json(message, *decode(message))
         case "raw":
-            end = look.separator.encode()
+            end = style.separator.encode()
             return lambda message: _raw(decode(message)[1]) + end
         case "key-value":
-            between = look.key_separator.encode()
+            between = style.key_separator.encode()
             return lambda message: between.join(map(_raw, decode(message))) + b"\n"
         case _:
             return lambda message: _row(message, *decode(message))
 
 
-def make_decoder(look: Look, settings: Mapping[str, object]) -> Decode:
-    if look.key_format is None and look.value_format is None:
+def make_decoder(style: RecordStyle, settings: Mapping[str, object]) -> Decode:
+    if style.key_format is None and style.value_format is None:
         return lambda message: (message.key, message.value)
 
     @cache
     def reader(topic: str, side: Side) -> FormatReader | None:
-        name = look.key_format if side == "key" else look.value_format
+        name = style.key_format if side == "key" else style.value_format
         return make_reader(name, side=side, topic=topic, settings=settings)
 
     def read(message: ReadRecord, side: Side, data: bytes | None) -> object:
@@ -79,11 +79,11 @@ def make_decoder(look: Look, settings: Mapping[str, object]) -> Decode:
             return data
         return found.read(data, place=f"{message.topic}-{message.partition}, offset {message.offset}")
 
-    reader("", "key"), reader("", "value")  # which rejects a format that does not exist
+    reader("", "key"), reader("", "value")  # rejects unknown formats
     return lambda message: (read(message, "key", message.key), read(message, "value", message.value))
 
 
-TABLE_HEAD = (
+TABLE_HEADER = (
     f"{'topic':<16}  {'partition':>9}  {'offset':>10}  {'timestamp':<24}  {'key':<{KEY_WIDTH}}  value\n"
 ).encode()
 
@@ -110,14 +110,14 @@ def _json(message: ReadRecord, key: Any, value: Any) -> bytes:
 
 
 def _template(template: str, decode: Decode) -> PrintRecord:
-    """A text with names in braces, which is checked before anything is read."""
+    """A text with names in braces, checked before anything is read."""
     text = unescape(template)
     try:
         text.format(**dict.fromkeys(TEMPLATE_NAMES, ""))
     except (KeyError, IndexError, ValueError) as problem:
-        raise Misuse(
-            f"--template {template}: {problem} is not known; braces may hold {', '.join(TEMPLATE_NAMES)}"
-        ) from problem
+        reason = f"unknown name {problem}" if isinstance(problem, KeyError) else str(problem)
+        names = ", ".join(TEMPLATE_NAMES)
+        raise Misuse(f"--template {template}: {reason}; the names are {names}") from problem
 
     def print_record(message: ReadRecord) -> bytes:
         key, value = decode(message)
@@ -136,7 +136,7 @@ def _template(template: str, decode: Decode) -> PrintRecord:
 
 
 def _text(value: Any) -> str:
-    """On one line, and without anything that would move a cursor."""
+    """On one line, with control characters escaped."""
     if value is None:
         return "-"
     if isinstance(value, bytes):
@@ -151,7 +151,7 @@ def _raw(value: Any) -> bytes:
 
 
 def _plain(value: Any) -> str:
-    """A decoded value as text: numbers and text as they are, anything with parts as JSON."""
+    """A decoded value as text: containers as JSON."""
     if isinstance(value, str):
         return value
     return to_json(value) if isinstance(value, (bool, dict, list)) else str(value)

@@ -1,10 +1,10 @@
-"""`penstock top`: a cluster at work, on one screen.
+"""`penstock top`: live figures of a cluster.
 
-    watching    asks a cluster how it is: a `Snapshot`
-    figures     what two snapshots and the ones before them say: rates, lag, what is not well
+    snapshots   queries a cluster: a `Snapshot`
+    figures     rates, lag and problems, computed from snapshots
     screen      figures as a picture for a terminal
-    keys        what is pressed on the keyboard
-    live        the loop that brings them together
+    keys        the keyboard
+    live        the main loop
 
-Only `watching` talks to a cluster, only `keys` and `live` to a terminal; between them are plain values.
+Only `snapshots` talks to a cluster, only `keys` and `live` to a terminal; the rest are plain values.
 """

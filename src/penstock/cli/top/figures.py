@@ -1,7 +1,7 @@
-"""What snapshots say: rates between two of them, lag, and what is not well.
+"""Figures computed from snapshots: rates, lag and problems.
 
-A rate is what was added between two looks, divided by the time between them. A partition that begins anew (its
-topic was deleted and made again) counts nothing for that look rather than something negative.
+A rate is the difference between two snapshots, divided by the time between them. A partition whose topic was deleted
+and recreated has the rate 0, not a negative one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.cli.top.watching import BrokerState, PartitionState, Snapshot
+from penstock.cli.top.snapshots import BrokerState, PartitionState, Snapshot
 
 HISTORY = 60
 
@@ -24,7 +24,7 @@ class TopicFigures:
     records: int
     size_bytes: int
     lag: int
-    """Of the group that is furthest behind."""
+    """Of the group with the largest lag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class GroupFigures:
     members: int
     lag: int
     records_per_second: float
-    """How fast it commits."""
+    """The rate of its committed offsets."""
     seconds_behind: float | None
-    """How long it would take to catch up at that pace, if nothing more came; None where it does not move."""
+    """Time to catch up at that rate without new records; None if it does not advance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Figures:
     without_leader: int
     under_replicated: int
     history: tuple[float, ...] = ()
-    """Records a second of the looks before, oldest first."""
+    """Records a second of the previous snapshots, oldest first."""
 
     def facts(self) -> dict[str, object]:
         """For JSON."""
@@ -109,7 +109,7 @@ class Figures:
 
 @dataclass(slots=True)
 class Observer:
-    """Makes figures of one snapshot after another."""
+    """Computes figures from one snapshot after another."""
 
     history: deque[float] = field(default_factory=lambda: deque(maxlen=HISTORY))
     _last: Snapshot | None = None
@@ -192,7 +192,7 @@ def _topics(
 
 
 def _groups(now: Snapshot, before: Snapshot | None, seconds: float) -> tuple[GroupFigures, ...]:
-    told = []
+    figures = []
     for name, group in sorted(now.groups.items()):
         old = before.groups.get(name) if before is not None else None
         pace = sum(
@@ -201,8 +201,8 @@ def _groups(now: Snapshot, before: Snapshot | None, seconds: float) -> tuple[Gro
         )
         lag = sum(group.lags.values())
         behind = 0.0 if lag == 0 else lag / pace if pace > 0 else None
-        told.append(GroupFigures(name, group.state, group.members, lag, pace, behind))
-    return tuple(told)
+        figures.append(GroupFigures(name, group.state, group.members, lag, pace, behind))
+    return tuple(figures)
 
 
 def _rate(value: int | None, old: int | None, seconds: float) -> float:

@@ -1,7 +1,7 @@
-"""What is pressed on the keyboard, without waiting for Enter.
+"""Reads keys without waiting for Enter.
 
-While it is entered, the terminal gives every key at once and shows none of them; however it is left, the terminal
-is as it was. Where stdin is no terminal there are no keys, and waiting for one is only waiting.
+Inside the context manager the terminal delivers each key at once and does not echo it; at the end it is restored. If
+stdin is not a terminal there are no keys, and `wait` only sleeps.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Keys:
             termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)  # type: ignore[arg-type]
 
     def wait(self, seconds: float) -> str | None:
-        """The next key, or None when the time is up."""
+        """The next key, or None after this time."""
         if self._fd is None:
             time.sleep(seconds)
             return None

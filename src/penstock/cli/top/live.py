@@ -1,4 +1,4 @@
-"""The loop of `penstock top`: look, draw, wait for a key, again."""
+"""The main loop of `penstock top`: take a snapshot, draw, wait for a key."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from penstock.cli.output import Column, Output, show_bytes
+from penstock.cli.timeouts import for_calls, hide_warnings, show_warnings
 from penstock.cli.top.figures import Observer
-from penstock.cli.top.watching import Snapshot, Watcher
-from penstock.cli.waiting import for_admin, hide_warnings, show_warnings
+from penstock.cli.top.snapshots import Snapshot, SnapshotSource
 
-REDRAW_TIMEOUT_S = 5.0  # a screen that stands still for longer looks as if it hung
+REDRAW_TIMEOUT_S = 5.0  # a screen without updates for longer looks frozen
 QUIT_KEYS = frozenset("qQ\x1b\x04")
 
 
@@ -31,20 +31,20 @@ def run(
     from penstock import Admin
 
     show_warnings()
-    with Admin(for_admin(settings)) as admin:
-        watcher = Watcher(admin, shows_internal=shows_internal)
+    with Admin(for_calls(settings)) as admin:
+        source = SnapshotSource(admin, shows_internal=shows_internal)
         if is_once:
-            print_once(watcher.look, interval_seconds, output)
+            print_once(source.take, interval_seconds, output)
         else:
-            _run_live(watcher, interval_seconds)
+            _run_live(source, interval_seconds)
 
 
-def print_once(look: Callable[[], Snapshot], interval_seconds: float, output: Output) -> None:
-    """Two looks, for there is no rate in one, and what they say."""
+def print_once(take_snapshot: Callable[[], Snapshot], interval_seconds: float, output: Output) -> None:
+    """Take two snapshots, for the rates between them, and print the figures."""
     observer = Observer()
-    observer.take(look())
+    observer.take(take_snapshot())
     time.sleep(interval_seconds)
-    figures = observer.take(look())
+    figures = observer.take(take_snapshot())
     if output.as_json:
         output.result("", figures.facts())
         return
@@ -89,7 +89,7 @@ def print_once(look: Callable[[], Snapshot], interval_seconds: float, output: Ou
         )
 
 
-def _run_live(watcher: Watcher, interval_seconds: float) -> None:
+def _run_live(source: SnapshotSource, interval_seconds: float) -> None:
     from rich.console import Console
     from rich.live import Live
 
@@ -99,7 +99,7 @@ def _run_live(watcher: Watcher, interval_seconds: float) -> None:
 
     console = Console()
     observer, view = Observer(), View()
-    figures = observer.take(watcher.look())
+    figures = observer.take(source.take())
     hide_warnings()
     with Keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
@@ -109,9 +109,9 @@ def _run_live(watcher: Watcher, interval_seconds: float) -> None:
             if view.is_paused:
                 continue
             try:
-                figures = observer.take(watcher.look(timeout=REDRAW_TIMEOUT_S))
+                figures = observer.take(source.take(timeout=REDRAW_TIMEOUT_S))
                 view.problem = None
-            except PenstockError as problem:  # a broker that is gone comes back: keep looking
+            except PenstockError as problem:  # keep trying: the broker may come back
                 view.problem = str(problem)
 
 
@@ -122,7 +122,7 @@ class Choices(Protocol):
 
 
 def wait_for_keys(keys: KeySource, view: Choices, seconds: float) -> bool:
-    """Until the time is up or a key has changed something; False where the user wants to leave."""
+    """Wait for a key or the timeout. Returns False if the user quits."""
     match keys.wait(seconds):
         case key if key is not None and key in QUIT_KEYS:
             return False

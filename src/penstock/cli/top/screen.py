@@ -1,4 +1,4 @@
-"""Figures as a picture for a terminal: pure, so that a test can look at it."""
+"""Figures as a picture for a terminal: pure functions, for tests."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.output import printable, show_bytes, show_duration
+from penstock.cli.output import printable, show_bytes, show_duration, sparkline
 from penstock.cli.top.figures import Figures, GroupFigures, TopicFigures
 
-SPARK = "▁▂▃▄▅▆▇█"
-HEAD_LINES = 5
+HEADER_LINES = 5
 ROWS_MIN = 3
 CELL_PADDING = (0, 2, 0, 1)
 
@@ -27,7 +26,7 @@ SORTS: dict[str, Callable[[TopicFigures], float]] = {
 
 @dataclass(slots=True)
 class View:
-    """What the user has chosen to see."""
+    """What the user has chosen to see, and the last error."""
 
     sort: str = "rate"
     is_paused: bool = False
@@ -39,13 +38,13 @@ class View:
 
 
 def draw(figures: Figures, view: View, *, height: int, width: int) -> RenderableType:
-    """The whole screen, in so many lines and columns at most."""
+    """The whole screen, within this height and width."""
     brokers = _brokers(figures, width)
-    # The head, the hints and the frames take their lines; topics and groups share the rest.
-    left = max(2 * ROWS_MIN, height - HEAD_LINES - len(figures.brokers) - 12)
+    # Header, hints and frames have fixed sizes; topics and groups share the rest.
+    left = max(2 * ROWS_MIN, height - HEADER_LINES - len(figures.brokers) - 12)
     group_rows = min(len(figures.groups), max(ROWS_MIN, left // 2))
     topic_rows = max(ROWS_MIN, left - group_rows)
-    parts: list[RenderableType] = [_head(figures), brokers, _topics(figures, view, topic_rows, width)]
+    parts: list[RenderableType] = [_header(figures), brokers, _topics(figures, view, topic_rows, width)]
     if figures.groups:
         parts.append(_groups(figures, group_rows, width))
     parts.append(_hints(view))
@@ -53,23 +52,14 @@ def draw(figures: Figures, view: View, *, height: int, width: int) -> Renderable
 
 
 def sort_topics(topics: Sequence[TopicFigures], sort: str) -> list[TopicFigures]:
-    """By name, or by what there is most of."""
+    """By name, or by the largest value first."""
     key = SORTS.get(sort)
     return list(topics) if key is None else sorted(topics, key=lambda topic: (-key(topic), topic.name))
 
 
 def sort_groups(groups: Sequence[GroupFigures]) -> list[GroupFigures]:
-    """Those that are furthest behind first."""
+    """Largest lag first."""
     return sorted(groups, key=lambda group: (-group.lag, group.name))
-
-
-def spark(values: Sequence[float], width: int) -> str:
-    """A line of little bars, of which the highest is the largest value."""
-    shown = values[-width:]
-    top = max(shown, default=0.0)
-    if top <= 0:
-        return SPARK[0] * len(shown)
-    return "".join(SPARK[min(len(SPARK) - 1, int(value / top * (len(SPARK) - 1) + 0.5))] for value in shown)
 
 
 def show_rate(per_second: float) -> str:
@@ -82,7 +72,7 @@ def show_rate(per_second: float) -> str:
     return f"{per_second:,.0f}/s" if per_second >= 10 or per_second == 0 else f"{per_second:.1f}/s"
 
 
-def _head(figures: Figures) -> Panel:
+def _header(figures: Figures) -> Panel:
     line = Text.assemble(
         ("in ", "dim"),
         (show_rate(figures.records_per_second), "bold"),
@@ -95,7 +85,7 @@ def _head(figures: Figures) -> Panel:
         ("   under-replicated ", "dim"),
         (f"{figures.under_replicated:,}", "bold yellow" if figures.under_replicated else "bold green"),
     )
-    series = Text(spark(figures.history, 60) or " ", style="cyan")
+    series = Text(sparkline(figures.history[-60:]) or " ", style="cyan")
     title = Text(f"cluster {printable(figures.cluster_id or 'without an id')}")
     return Panel(Group(line, series), title=title, title_align="left", border_style="dim")
 
@@ -104,7 +94,7 @@ Row = Sequence[str | Text]
 
 
 def _table(columns: Sequence[str], rows: Sequence[Row], *, rest: int = 0, width: int) -> RenderableType:
-    """As many columns as fit, the first ones; which are missing, and how many rows, is said below."""
+    """The first columns that fit. A line below names the hidden columns and counts the hidden rows."""
     shown = _fitting(columns, rows, width)
     table = Table(box=None, header_style="bold dim", pad_edge=False, padding=CELL_PADDING, expand=False)
     for number, column in enumerate(columns[:shown]):
@@ -120,7 +110,7 @@ def _table(columns: Sequence[str], rows: Sequence[Row], *, rest: int = 0, width:
 
 
 def _fitting(columns: Sequence[str], rows: Sequence[Row], width: int) -> int:
-    """How many columns fit, at least two: what it is, and the first figure."""
+    """How many columns fit; at least two."""
     taken = 0
     for index, column in enumerate(columns):
         taken += max(len(column), *(len(row[index]) for row in rows), 0) + sum(CELL_PADDING)

@@ -1,4 +1,4 @@
-"""A consumer at full speed."""
+"""Consume as fast as possible."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from penstock.cli.ending import consuming
-from penstock.cli.perf.measuring import Meter, Span
+from penstock.cli.clients import open_consumer
+from penstock.cli.perf.measurement import Meter, Span
 
 POLL_S = 0.1
 POLL_RECORDS = 5_000
 
-Told = Callable[[Span, "Consumed"], None]
+OnWindow = Callable[[Span, "Consumed"], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class ConsumeLoad:
 @dataclass(slots=True)
 class Consumed:
     total: Span
-    joining_ms: float = 0.0  # until the group had given it partitions
+    joining_ms: float = 0.0  # until the group had assigned partitions
     joining_ms_in_window: float = 0.0
     is_complete: bool = True
 
 
-class _Joining:
-    """Hears of rebalances, and adds up how long they took."""
+class _RebalanceTimer:
+    """A rebalance listener that sums up how long rebalances took."""
 
     def __init__(self, consumed: Consumed) -> None:
         self._consumed = consumed
@@ -52,13 +52,13 @@ class _Joining:
         self._consumed.joining_ms_in_window += took_ms
 
 
-def consume(load: ConsumeLoad, settings: Mapping[str, object], told: Told) -> Consumed:
-    """Read until there were so many records, or none came for so long."""
-    with consuming(settings) as consumer:
+def consume(load: ConsumeLoad, settings: Mapping[str, object], on_window: OnWindow) -> Consumed:
+    """Consume `count` records, or stop when none has come for `patience_ms`."""
+    with open_consumer(settings) as consumer:
         clock = time.perf_counter
         meter = Meter(now=clock(), window_seconds=load.window_seconds)
         consumed = Consumed(meter.total)
-        listener = _Joining(consumed)
+        listener = _RebalanceTimer(consumed)
         if load.pattern is not None:
             consumer.subscribe(pattern=load.pattern, listener=listener)
         else:
@@ -79,7 +79,7 @@ def consume(load: ConsumeLoad, settings: Mapping[str, object], told: Told) -> Co
                 consumed.is_complete = False
                 break
             if (window := meter.close_window(now)) is not None:
-                told(window, consumed)
+                on_window(window, consumed)
                 consumed.joining_ms_in_window = 0.0
         meter.close_window(clock(), is_last=True)
     return consumed

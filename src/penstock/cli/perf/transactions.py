@@ -1,4 +1,4 @@
-"""One transaction after another: how many a second, and how long each takes to commit."""
+"""Commit one transaction after another: rate and latency."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import time
 from collections.abc import Callable, Mapping
 from itertools import islice
 
-from penstock.cli.ending import producing
-from penstock.cli.perf.measuring import Meter, Span
-from penstock.cli.perf.producing import random_payloads
+from penstock.cli.clients import open_producer
+from penstock.cli.perf.measurement import Meter, Span
+from penstock.cli.perf.producer import random_payloads
 
-Told = Callable[[Span, int], None]
+OnWindow = Callable[[Span, int], None]
 
 
-def transact(
+def commit_transactions(
     topic: str,
     *,
     count: int,
     records_each: int,
     size: int,
     settings: Mapping[str, object],
-    told: Told,
+    on_window: OnWindow,
     window_seconds: float = 1.0,
 ) -> Span:
-    """Commit `count` transactions of so many records; of the sum, `records` are transactions."""
+    """Commit `count` transactions. In the result, `records` counts transactions."""
     payloads = random_payloads(size)
-    with producing(settings) as producer:
+    with open_producer(settings) as producer:
         producer.partitions_for(topic)
         clock = time.perf_counter
         meter = Meter(now=clock(), window_seconds=window_seconds)
@@ -38,6 +38,6 @@ def transact(
             meter.add(1, records_each * size)
             meter.add_latency((now - began) * 1000)
             if (window := meter.close_window(now)) is not None:
-                told(window, number)
+                on_window(window, number)
         meter.close_window(clock(), is_last=True)
     return meter.total

@@ -1,7 +1,7 @@
-"""A producer at full speed, or at so many records a second.
+"""Produce as fast as possible, or at a rate.
 
-A latency is the time from `send` to the broker's answer. Not every record is timed: a callback for each would measure
-the callbacks. So the last of each chunk is, and a chunk is as large as it may be for `SAMPLES` of them.
+Latency is the time from `send` to the acknowledgement. Only the last record of each chunk is timed: a callback for
+every record would slow the producer down. Chunks are sized for `SAMPLES` samples.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from penstock.cli.ending import producing
+from penstock.cli.clients import open_producer
 from penstock.cli.failures import Refusal
-from penstock.cli.perf.measuring import Meter, Pace, Span
+from penstock.cli.perf.measurement import Meter, Pace, Span
 
 if TYPE_CHECKING:
     from penstock import Producer
 
 SAMPLES = 20_000
-CHUNK_RECORDS_MAX = 100  # sent between two looks at the clock
+CHUNK_RECORDS_MAX = 100  # sent between two reads of the clock
 LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-DISTINCT_PAYLOADS = 1_000  # so that making payloads is not what is measured
+DISTINCT_PAYLOADS = 1_000  # reused, so that creating payloads is not measured
 
-Told = Callable[[Span, int], None]
-"""A window, and how many records have been sent in all."""
+OnWindow = Callable[[Span, int], None]
+"""Gets a window and the total number of records sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class ProduceLoad:
     topic: str
     count: int
     per_second: float | None = None
-    warm_up: int = 0  # records at the beginning that are left out of the steady state
+    warm_up: int = 0  # first records, excluded from the steady state
     transaction_ms: float | None = None
     window_seconds: float = 5.0
 
@@ -44,11 +44,11 @@ class ProduceLoad:
 @dataclass(slots=True)
 class Produced:
     total: Span
-    steady: Span | None  # without the warm-up, where there was one
+    steady: Span | None  # without the warm-up, if there was one
 
 
 def random_payloads(size: int, *, seed: int = 0) -> Iterator[bytes]:
-    """Values of letters, over and over."""
+    """Random letters, repeated."""
     rng = random.Random(seed)
     made = [bytes(rng.choices(LETTERS, k=size)) for _ in range(DISTINCT_PAYLOADS)]
     while True:
@@ -63,26 +63,26 @@ def counting_payloads() -> Iterator[bytes]:
 
 
 def payloads_of_file(path: str, *, delimiter: str = "\n", seed: int = 0) -> Iterator[bytes]:
-    """Values from a file, by chance."""
+    """Values from a file, in random order."""
     with open(path, encoding="utf-8") as file:
         found = [part.encode() for part in file.read().split(delimiter)]
-    while found and not found[-1]:  # what follows the last delimiter
+    while found and not found[-1]:  # after the last delimiter
         found.pop()
     if not found:
-        raise Refusal(f"{path} has no records in it")
+        raise Refusal(f"{path} contains no records")
     rng = random.Random(seed)
     while True:
         yield rng.choice(found)
 
 
 def produce(
-    load: ProduceLoad, payloads: Iterator[bytes], settings: Mapping[str, object], told: Told
+    load: ProduceLoad, payloads: Iterator[bytes], settings: Mapping[str, object], on_window: OnWindow
 ) -> Produced:
-    """Send all records; returns when all are answered."""
+    """Send all records, and return when all are acknowledged."""
     chunk_records = min(max(1, load.count // SAMPLES), CHUNK_RECORDS_MAX)
-    latencies: deque[float] = deque()  # filled by the producer's thread
-    with producing(settings) as producer:
-        producer.partitions_for(load.topic)  # so that connecting is not what is measured
+    latencies: deque[float] = deque()  # filled by the thread of the producer
+    with open_producer(settings) as producer:
+        producer.partitions_for(load.topic)  # connect before measuring
         send, clock = producer.send, time.perf_counter
         meter = Meter(now=clock(), window_seconds=load.window_seconds)
         pace = Pace(load.per_second, now=clock())
@@ -106,8 +106,8 @@ def produce(
             now = clock()
             _take(latencies, meter, steady)
             if (window := meter.close_window(now)) is not None:
-                told(window, sent)
-            if (wait := pace.is_ahead(sent, now)) > 0:
+                on_window(window, sent)
+            if (wait := pace.wait_seconds(sent, now)) > 0:
                 time.sleep(wait)
         if transaction is not None:
             transaction.end()
@@ -120,7 +120,7 @@ def produce(
 
 
 class _Transactions:
-    """Holds a transaction open for some time, commits it, and begins the next."""
+    """Keeps a transaction open for some time, commits it, and begins the next."""
 
     def __init__(self, producer: Producer, duration_ms: float) -> None:
         self._producer = producer

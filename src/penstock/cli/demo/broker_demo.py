@@ -1,7 +1,7 @@
-"""The broker alone: a producer and a consumer at work before your eyes, where there is no Spark.
+"""The demo without Spark: a producer and a consumer.
 
-The producer writes events as fast as it is let for a few seconds, then at a gentle pace; the consumer follows live and
-checks that it sees every record once and in order.
+The producer writes as fast as it can for a few seconds, then slowly. The consumer follows and checks that it gets every
+record once and in order.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.demo.broker import ENDING
+from penstock.cli.output import sparkline
 from penstock.client.connection import ClientConnection
 from penstock.net.sockets import SocketNetwork
 from penstock.protocol.errors import ErrorCode
@@ -36,13 +37,12 @@ PARTITIONS = 3
 BATCH_RECORDS = 500
 IN_FLIGHT = 4
 BURST_S = 8.0
-GENTLE_PAUSE_S = 0.25
-SPARK = "▁▂▃▄▅▆▇█"
+SLOW_PAUSE_S = 0.25
 
 
 @dataclass(slots=True)
 class Progress:
-    """What both sides have done so far; the screen is drawn from it."""
+    """The progress of both sides; the screen shows it."""
 
     produced: int = 0
     produced_bytes: int = 0
@@ -57,8 +57,8 @@ class Progress:
     is_bursting: bool = True
 
 
-async def show_broker(console: Console, port: int, seconds: float | None) -> int:
-    """Produce and consume until the time is up or Ctrl-C; the exit status."""
+async def run_broker_demo(console: Console, port: int, seconds: float | None) -> int:
+    """Produce and consume until the time is over, or Ctrl-C. Returns the exit status."""
     progress = Progress()
     network = SocketNetwork()
     admin = await ClientConnection.open(network, "127.0.0.1", port, client_id="demo-admin")
@@ -77,9 +77,9 @@ async def show_broker(console: Console, port: int, seconds: float | None) -> int
     admin.close()
     for task in done - {watching}:
         if not task.cancelled() and (error := task.exception()) is not None:
-            console.print(f"[red]the demonstration broke off: {error}[/]")
+            console.print(f"[red]the demo failed: {error}[/]")
             return 1
-    _conclude(console, progress)
+    _print_summary(console, progress)
     return 1 if progress.out_of_order else 0
 
 
@@ -92,7 +92,7 @@ async def _create_topic(admin: ClientConnection) -> Uuid:
     )
     created = await admin.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
     if (error := created.topics[0].error_code) != ErrorCode.NONE:
-        raise RuntimeError(f"the topic {TOPIC} could not be created: {error.name}")
+        raise RuntimeError(f"cannot create the topic {TOPIC}: {error.name}")
     while True:
         request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
         found = (await admin.ask(request)).topics[0]
@@ -104,7 +104,7 @@ async def _create_topic(admin: ClientConnection) -> Uuid:
 async def _produce(network: SocketNetwork, port: int, topic_id: Uuid, progress: Progress) -> None:
     connection = await ClientConnection.open(network, "127.0.0.1", port, client_id="demo-producer")
     rng = random.Random()
-    under_way: deque[asyncio.Future[object]] = deque()
+    in_flight: deque[asyncio.Future[object]] = deque()
     turn = 0
     while True:
         progress.is_bursting = time.perf_counter() - progress.began < BURST_S
@@ -116,16 +116,16 @@ async def _produce(network: SocketNetwork, port: int, topic_id: Uuid, progress: 
             timeout_ms=30_000,
             topic_data=[TopicProduceData(name=TOPIC, topic_id=topic_id, partition_data=[data])],
         )
-        under_way.append(connection.send(request))
-        if len(under_way) >= IN_FLIGHT or not progress.is_bursting:
-            response = await under_way.popleft()
+        in_flight.append(connection.send(request))
+        if len(in_flight) >= IN_FLIGHT or not progress.is_bursting:
+            response = await in_flight.popleft()
             error = response.responses[0].partition_responses[0].error_code  # type: ignore[attr-defined]
             if error != ErrorCode.NONE:
-                raise RuntimeError(f"a batch was refused: {error.name}")
+                raise RuntimeError(f"the broker rejected a batch: {error.name}")
         progress.produced += BATCH_RECORDS
         progress.produced_bytes += len(batch)
         turn += 1
-        await asyncio.sleep(0 if progress.is_bursting else GENTLE_PAUSE_S)
+        await asyncio.sleep(0 if progress.is_bursting else SLOW_PAUSE_S)
 
 
 def _events(rng: random.Random, *, first: int) -> list[tuple[int, bytes, bytes, tuple[()]]]:
@@ -168,7 +168,7 @@ async def _consume(network: SocketNetwork, port: int, topic_id: Uuid, progress: 
         response = await connection.ask(request)
         for partition in (found for topic in response.responses for found in topic.partitions):
             if partition.error_code != ErrorCode.NONE:
-                raise RuntimeError(f"a fetch was refused: {partition.error_code.name}")
+                raise RuntimeError(f"the broker rejected a fetch: {partition.error_code.name}")
             if partition.records:
                 _take(partition.partition_index, memoryview(partition.records), progress)
 
@@ -190,7 +190,7 @@ def _take(index: int, records: memoryview, progress: Progress) -> None:
 
 async def _watch(console: Console, port: int, progress: Progress, seconds: float | None) -> None:
     before, before_at = 0, time.perf_counter()
-    told_of_calm = False
+    is_slow_announced = False
     with (
         Live(console=console, auto_refresh=False, transient=False)
         if console.is_terminal
@@ -207,13 +207,13 @@ async def _watch(console: Console, port: int, progress: Progress, seconds: float
                 live.update(_screen(port, progress, seconds), refresh=True)
             elif progress.is_bursting or seconds is not None:
                 console.print(_line(progress, rate), soft_wrap=True)
-            if not (isinstance(live, Live) or progress.is_bursting or told_of_calm):
-                told_of_calm = True
-                console.print("as fast as this client can until now; from here on at a gentle pace")
+            if not (isinstance(live, Live) or progress.is_bursting or is_slow_announced):
+                is_slow_announced = True
+                console.print("full speed until now; slow from here on")
 
 
 class _Plain:
-    """Stands for the live screen where there is no terminal: one line a second instead."""
+    """Replaces the live screen if there is no terminal: one line a second."""
 
     def __enter__(self) -> Self:
         return self
@@ -230,16 +230,16 @@ def _screen(port: int, progress: Progress, seconds: float | None) -> Panel:
     rate = progress.rates[-1] if progress.rates else 0.0
     table.add_row("produced", f"{progress.produced:,}", f"{progress.produced_bytes / 1e6:,.1f} MB, acks=all")
     table.add_row("consumed", f"{progress.consumed:,}", f"lag {progress.produced - progress.consumed:,}")
-    table.add_row("rate", f"{rate:,.0f}/s", _sparkline(progress.rates))
-    table.add_row("delay", f"{_median(progress.delays_ms):.0f} ms", "written to read, median")
+    table.add_row("rate", f"{rate:,.0f}/s", sparkline(progress.rates))
+    table.add_row("delay", f"{_median(progress.delays_ms):.0f} ms", "from produce to consume, median")
     table.add_row(
         "in order", "[green]yes[/]" if not progress.out_of_order else "[red]NO[/]", "every offset once"
     )
-    phase = "as fast as this client can" if progress.is_bursting else "at a gentle pace"
-    until = "Ctrl-C ends it" if seconds is None else f"ends after {seconds:.0f} s"
+    phase = "full speed" if progress.is_bursting else "slow"
+    until = "Ctrl-C stops it" if seconds is None else f"stops after {seconds:.0f} s"
     hint = Text(f"kcat -b 127.0.0.1:{port} -t {TOPIC} -C -o -5 -e", style="cyan")
     latest = Text(progress.last_event[:76], style="dim")
-    shown = Group(table, Text(), latest, Text(), Text("the broker is yours meanwhile:", style="dim"), hint)
+    shown = Group(table, Text(), latest, Text(), Text("try the broker yourself:", style="dim"), hint)
     return Panel(shown, title=f"penstock demo, {phase}", subtitle=until, width=84)
 
 
@@ -251,18 +251,13 @@ def _line(progress: Progress, rate: float) -> str:
     )
 
 
-def _conclude(console: Console, progress: Progress) -> None:
+def _print_summary(console: Console, progress: Progress) -> None:
     verdict = "every record once and in order" if not progress.out_of_order else "RECORDS OUT OF ORDER"
     console.print(
         f"{progress.produced:,} records produced, {progress.consumed:,} consumed, "
-        f"peak {progress.peak_rate:,.0f}/s in this one client; {verdict}",
+        f"peak {progress.peak_rate:,.0f}/s; {verdict}",
         soft_wrap=True,
     )
-
-
-def _sparkline(values: deque[float]) -> str:
-    top = max(values, default=0.0) or 1.0
-    return "".join(SPARK[min(7, int(value / top * 7.99))] for value in values)
 
 
 def _median(values: deque[float]) -> float:

@@ -1,7 +1,7 @@
-"""All of it together: orders come in, Spark counts them in windows, and the result is read back and checked.
+"""The demo with Spark: orders come in, the pipeline counts them in windows, and the result is checked.
 
-When the time is up no more orders are made, the pipeline is let finish what is there, and what it wrote is compared to
-the generator's books: the number of orders and the sum of money have to be the same on both ends.
+At the end no more orders are produced, and the pipeline processes the rest. Then the number of orders and the sum of
+money must be the same in input and output.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from rich.console import Console
 from penstock import Admin
 from penstock.admin import NewTopic
 from penstock.cli.demo.orders import CUSTOMERS_TOPIC, ORDERS_TOPIC, Orders
-from penstock.cli.demo.results import Follower
+from penstock.cli.demo.results import ResultsReader
 from penstock.cli.demo.revenue import REVENUE_TOPIC, revenue
-from penstock.cli.demo.screen import Screen, View, tell_summary
-from penstock.cli.pipeline_run import Ending
+from penstock.cli.demo.screen import Screen, View, print_summary
+from penstock.cli.pipeline_run import StopSignals
 from penstock.spark.pipelines.loading import Program
 from penstock.spark.pipelines.running import Run
 from penstock.spark.sessions import session
 from penstock.spark.settings import SHORT_LIVED_JAVA
 
 PARTITIONS = 3
-LOOK_SECONDS = 0.25
-DRAIN_SECONDS = 120.0  # for what is left when the time is up, also on a machine that is busy
+POLL_SECONDS = 0.25
+DRAIN_SECONDS = 120.0  # for the rest at the end, also on a busy machine
 COMPACTED = {"cleanup.policy": "compact"}
 TOPICS = (
     NewTopic(name=ORDERS_TOPIC, partitions=PARTITIONS),
@@ -36,32 +36,31 @@ TOPICS = (
 )
 
 
-def show_whole(console: Console, port: int, folder: str, seconds: float | None) -> int:
-    """Show it until the time is up or Ctrl-C; the exit status."""
-    servers = f"127.0.0.1:{port}"
-    view = View(port=port, seconds=seconds)
+def run_pipeline_demo(console: Console, servers: str, folder: str, seconds: float | None) -> int:
+    """Run until the time is over, or Ctrl-C. Returns the exit status."""
+    view = View(servers=servers, seconds=seconds)
     with Admin(servers) as admin:
         admin.create_topics(TOPICS)
-    with Ending() as ending, Orders(servers) as orders, Follower(servers) as follower:
-        view.results = follower.results
+    with StopSignals() as ending, Orders(servers) as orders, ResultsReader(servers) as reader:
+        view.results = reader.results
         with Screen(console, view) as screen:
             run = _start(servers, folder, view, orders, screen, ending)
             if run is None:
                 return 0
-            with _ended(run):
-                _look(view, run, orders, follower, screen, ending)
-                view.phase = "finishing what is there"
+            with _stopping(run):
+                _watch(view, run, orders, reader, screen, ending)
+                view.phase = "finishing"
                 orders.finish()
-                _drain(view, run, orders, follower, screen)
+                _drain(view, run, orders, reader, screen)
                 run.stop()
         view.phase = "done"
-        return 0 if tell_summary(console, view, generated=orders.count, cents=orders.cents) else 1
+        return 0 if print_summary(console, view, generated=orders.count, cents=orders.cents) else 1
 
 
 def _start(
-    servers: str, folder: str, view: View, orders: Orders, screen: Screen, ending: Ending
+    servers: str, folder: str, view: View, orders: Orders, screen: Screen, ending: StopSignals
 ) -> Run | None:
-    """The pipeline, running; orders are shown coming in meanwhile. None if somebody ends it before."""
+    """Start the pipeline while the screen shows incoming orders. None if the user stops it before."""
     made: list[Run | BaseException] = []
 
     def make() -> None:
@@ -80,39 +79,41 @@ def _start(
     thread.start()
     while thread.is_alive():
         _draw(view, orders, screen)
-        if ending.wait(LOOK_SECONDS):
+        if ending.wait(POLL_SECONDS):
             return None
     if isinstance(made[0], BaseException):
         raise made[0]
     return made[0]
 
 
-def _look(view: View, run: Run, orders: Orders, follower: Follower, screen: Screen, ending: Ending) -> None:
+def _watch(
+    view: View, run: Run, orders: Orders, reader: ResultsReader, screen: Screen, ending: StopSignals
+) -> None:
     view.phase = "live"
     while view.seconds is None or view.elapsed < view.seconds:
-        _take_in(view, run, follower)
+        _update(view, run, reader)
         _draw(view, orders, screen)
         orders.check()
-        if ending.wait(LOOK_SECONDS):
+        if ending.wait(POLL_SECONDS):
             return
 
 
-def _drain(view: View, run: Run, orders: Orders, follower: Follower, screen: Screen) -> None:
-    """Until the pipeline has read all and its last batch is committed."""
+def _drain(view: View, run: Run, orders: Orders, reader: ResultsReader, screen: Screen) -> None:
+    """Wait until the pipeline has read all orders and its last batch is committed."""
     deadline = time.monotonic() + DRAIN_SECONDS
     while time.monotonic() < deadline:
-        _take_in(view, run, follower)
+        _update(view, run, reader)
         _draw(view, orders, screen)
-        if run.figures[0].rows_in >= orders.count and follower.results.orders >= orders.count:
+        if run.figures[0].rows_in >= orders.count and reader.results.orders >= orders.count:
             return
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
-def _take_in(view: View, run: Run, follower: Follower) -> None:
-    run.look()
+def _update(view: View, run: Run, reader: ResultsReader) -> None:
+    run.poll()
     view.figures = run.figures[0]
     if view.figures.batch >= 0:
-        follower.catch_up()
+        reader.catch_up()
 
 
 def _draw(view: View, orders: Orders, screen: Screen) -> None:
@@ -121,8 +122,8 @@ def _draw(view: View, orders: Orders, screen: Screen) -> None:
 
 
 @contextmanager
-def _ended(run: Run) -> Iterator[None]:
-    """Spark goes when this is over, however it ends."""
+def _stopping(run: Run) -> Iterator[None]:
+    """Stop Spark at the end of the block."""
     try:
         yield
     finally:

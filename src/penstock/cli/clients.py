@@ -1,8 +1,7 @@
-"""Clients inside commands: how they are closed, and how they are when somebody presses Ctrl-C.
+"""Producers and consumers of commands, and how they close on Ctrl-C.
 
-A client that is closed in order takes its time: a producer until everything is acknowledged, a consumer until its
-group has heard of it. Whoever presses Ctrl-C has none, perhaps because a broker has stopped answering. What can
-still be said within `GRACE_SECONDS` is said, and the rest is let go."""
+Normally, closing a producer waits until every record is acknowledged, and closing a consumer leaves its group. After
+Ctrl-C a client gets only `GRACE_SECONDS` for that, because the broker may have stopped answering."""
 
 from __future__ import annotations
 
@@ -10,20 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from penstock.cli.waiting import for_consumer, for_producer, show_warnings
+from penstock.cli.timeouts import for_calls, for_producer, show_warnings
 
 if TYPE_CHECKING:
     from penstock import Consumer, Message, Producer
 
 GRACE_SECONDS = 1.0
 
-# The second is what a block sees whose end itself was hit by Ctrl-C, before it could begin.
-IN_A_HURRY = (KeyboardInterrupt, GeneratorExit)
+INTERRUPTED = (KeyboardInterrupt, GeneratorExit)  # the second if Ctrl-C hit the end of the block itself
 
 
 @contextmanager
-def producing(settings: Mapping[str, object]) -> Iterator[Producer]:
-    """A producer for the length of the block. At its end all is acknowledged, or raised."""
+def open_producer(settings: Mapping[str, object]) -> Iterator[Producer]:
+    """A producer. At the end of the block every record is acknowledged, or the error is raised."""
     from penstock import Producer
     from penstock.errors import PenstockError
 
@@ -31,33 +29,33 @@ def producing(settings: Mapping[str, object]) -> Iterator[Producer]:
     producer = Producer(for_producer(_without(settings, "key.serializer", "value.serializer")))
     try:
         yield producer
-    except IN_A_HURRY:
+    except INTERRUPTED:
         with suppress(PenstockError):
             producer.close(timeout=GRACE_SECONDS)
         raise
     except BaseException:
-        with suppress(PenstockError):  # what went wrong inside is what counts
+        with suppress(PenstockError):  # the error of the block matters more
             producer.close(timeout=_time_to_deliver(producer))
         raise
     producer.close(timeout=_time_to_deliver(producer))
 
 
 def _time_to_deliver(producer: Producer) -> float:
-    """In seconds: until every record is acknowledged, or its `delivery.timeout.ms` is over."""
+    """Seconds until every record is acknowledged or its `delivery.timeout.ms` has passed."""
     return float(producer.settings.get("delivery.timeout.ms")) / 1000 + GRACE_SECONDS
 
 
 @contextmanager
-def consuming(settings: Mapping[str, object]) -> Iterator[Consumer]:
-    """A consumer for the length of the block. At its end what was given is committed, where a group is to know."""
+def open_consumer(settings: Mapping[str, object]) -> Iterator[Consumer]:
+    """A consumer. At the end of the block the consumed offsets are committed, if it has a group."""
     from penstock import Consumer
     from penstock.errors import PenstockError
 
     show_warnings()
-    consumer = Consumer(settings=for_consumer(_without(settings, "key.deserializer", "value.deserializer")))
+    consumer = Consumer(settings=for_calls(_without(settings, "key.deserializer", "value.deserializer")))
     try:
         yield consumer
-    except IN_A_HURRY:
+    except INTERRUPTED:
         with suppress(PenstockError):
             consumer.close(timeout=GRACE_SECONDS)
         raise
@@ -73,12 +71,12 @@ def consuming(settings: Mapping[str, object]) -> Iterator[Consumer]:
 
 
 def _without(settings: Mapping[str, object], *names: str) -> dict[str, object]:
-    """Commands read and write bytes, as Kafka's own tools do; `records.formats` gives the bytes a meaning."""
+    """Commands read and write bytes, as Kafka's own tools do; `records.formats` converts them."""
     return {name: value for name, value in settings.items() if name not in names}
 
 
-def give_back(consumer: Consumer, messages: Sequence[Message]) -> None:
-    """Have messages that were given, but not dealt with, be read again: a group must not take them for done."""
+def seek_back(consumer: Consumer, messages: Sequence[Message]) -> None:
+    """Have the consumer read these messages again: they were polled but not processed, so must not be committed."""
     from penstock import TopicPartition
 
     first: dict[TopicPartition, int] = {}

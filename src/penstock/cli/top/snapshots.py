@@ -1,4 +1,4 @@
-"""How a cluster is at one moment, by what any client may ask it."""
+"""The state of a cluster at one moment, from admin calls that any client may make."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class GroupState:
     state: str
     members: int
     lags: Mapping[tuple[str, int], int]
-    """Of each partition that it has committed an offset for."""
+    """By partition with a committed offset."""
     committed: Mapping[tuple[str, int], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All of it, at `seconds` of a clock that only goes forward."""
+    """The state of the cluster at `seconds` of a monotonic clock."""
 
     seconds: float
     cluster_id: str | None
@@ -49,15 +49,15 @@ class Snapshot:
     groups: Mapping[str, GroupState] = field(default_factory=dict)
 
 
-class Watcher:
-    """Asks again and again over one connection each."""
+class SnapshotSource:
+    """Takes snapshots over the connections of one admin client."""
 
     def __init__(self, admin: Admin, *, shows_internal: bool) -> None:
         self._admin = admin
         self._shows_internal = shows_internal
 
-    def look(self, *, timeout: float | None = None) -> Snapshot:
-        """`timeout` is in seconds, for each question; without one, the admin's own holds."""
+    def take(self, *, timeout: float | None = None) -> Snapshot:
+        """`timeout` is in seconds, for each call; by default that of the admin client."""
         from penstock import TopicPartition
 
         admin = self._admin
@@ -107,7 +107,7 @@ class Watcher:
         return {partition: one.offset for partition, one in listed.items()}
 
     def _sizes(self, timeout: float | None) -> tuple[dict[tuple[str, int], int], dict[int, int]]:
-        """The size of each partition's largest copy, and what all copies on a broker take."""
+        """The size of the largest replica of each partition, and the total size by broker."""
         sizes: dict[tuple[str, int], int] = {}
         used: dict[int, int] = {}
         for broker, directories in self._admin.describe_log_dirs(timeout=timeout).items():

@@ -1,4 +1,4 @@
-"""Records of any source into a topic: what `penstock produce` and Kafka's console producer share."""
+"""Write records to a topic; shared by `penstock produce` and Kafka's console producer."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.cli.ending import producing
-from penstock.cli.failures import Refusal, account
+from penstock.cli.clients import open_producer
+from penstock.cli.failures import Refusal, report_when_stopped
 from penstock.cli.output import count_of
 
 if TYPE_CHECKING:
     from penstock import Receipt
     from penstock.cli.records.line_reader import NewRecord
 
-NOTE_EVERY = 1_000  # records between two notes of the progress
+PROGRESS_EVERY = 1_000  # records between two progress updates
 
 
 @dataclass(slots=True)
 class Written:
-    """What brokers have acknowledged."""
+    """The acknowledged records."""
 
     records: int = 0
     bytes: int = 0
@@ -38,7 +38,7 @@ class Written:
 
 
 def standard_input(prompt: str | None = None) -> Iterator[str]:
-    """Lines of stdin, whatever bytes are in them; with a prompt before each where a person types them."""
+    """Lines of stdin with any bytes, with an optional prompt before each."""
     stream = sys.stdin
     if hasattr(stream, "reconfigure"):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
@@ -57,28 +57,27 @@ def write_records(
     settings: Mapping[str, object],
     *,
     waits_for_each: bool = False,
-    note: Callable[[Written], None] = lambda written: None,
+    on_progress: Callable[[Written], None] = lambda written: None,
 ) -> Written:
-    """Write all records, and return when they are acknowledged. The first that was not written is raised.
+    """Write all records, and return when they are acknowledged. Raises the error of the first that failed.
 
-    Ctrl-C ends it at once, and only what is acknowledged by then is told to be written. A failure says the same after
-    its reason.
+    Ctrl-C stops at once. Then, and on an error, the message also counts the records acknowledged so far.
     """
     written = Written()
     sent = 0
     pending: deque[tuple[Receipt, int]] = deque()
 
-    def tell() -> str:
+    def summary() -> str:
         while pending and _is_written(pending[0][0]):
             written.add(*pending.popleft())
         rest = f"; {sent - written.records:,} more not acknowledged" if sent > written.records else ""
         return f"wrote {written} to {topic}{rest}"
 
     with (
-        account(tell),
-        _counting_before_bad_lines(topic, written, pending),
-        _reason_first(lambda: f"; {tell()}" if sent else ""),
-        producing(settings) as producer,
+        report_when_stopped(summary),
+        _count_before_bad_line(topic, written, pending),
+        _reason_first(lambda: f"; {summary()}" if sent else ""),
+        open_producer(settings) as producer,
     ):
         for record in records:
             receipt = producer.send(
@@ -90,23 +89,23 @@ def write_records(
                 timestamp_ms=record.timestamp_ms,
             )
             sent += 1
-            if waits_for_each:
-                receipt.result()
             pending.append((receipt, len(record.value or b"") + len(record.key or b"")))
+            if waits_for_each:
+                receipt.result()  # after the append, so that Ctrl-C during this wait still counts the record
             while pending and pending[0][0].done():
                 written.add(*pending.popleft())
-            if sent % NOTE_EVERY == 0:
-                note(written)
+            if sent % PROGRESS_EVERY == 0:
+                on_progress(written)
     for receipt, size in pending:
         written.add(receipt, size)
     return written
 
 
 @contextmanager
-def _counting_before_bad_lines(
+def _count_before_bad_line(
     topic: str, written: Written, pending: deque[tuple[Receipt, int]]
 ) -> Iterator[None]:
-    """Have a bad line also say how many records before it were written. The producer inside is closed by then."""
+    """Add to the error of a bad line how many records before it were written. The producer is closed by then."""
     from penstock.cli.records.line_reader import BadLine
 
     try:
@@ -115,14 +114,12 @@ def _counting_before_bad_lines(
         for receipt, size in pending:
             if _is_written(receipt):
                 written.add(receipt, size)
-        raise BadLine(
-            f"{bad}; before it, {written} went to {topic}, and nothing after it was written"
-        ) from bad
+        raise BadLine(f"{bad}; wrote {written} before it to {topic}, and nothing after it") from bad
 
 
 @contextmanager
-def _reason_first(tell: Callable[[], str]) -> Iterator[None]:
-    """Have a failure begin with its reason and end with what was written. The producer inside is closed by then."""
+def _reason_first(summary: Callable[[], str]) -> Iterator[None]:
+    """Begin an error with its reason and end it with the summary. The producer is closed by then."""
     from penstock.cli.suggestions import sentence
     from penstock.errors import ClientClosed, DeliveryTimedOut, PenstockError
 
@@ -130,12 +127,12 @@ def _reason_first(tell: Callable[[], str]) -> Iterator[None]:
         yield
     except (DeliveryTimedOut, ClientClosed) as late:
         reason = late.__cause__
-        words = sentence(reason) if isinstance(reason, PenstockError) else sentence(late)
-        raise Refusal(f"{words}{tell()}") from late
+        message = sentence(reason) if isinstance(reason, PenstockError) else sentence(late)
+        raise Refusal(f"{message}{summary()}") from late
     except PenstockError as problem:
-        if not (told := tell()):
+        if not (text := summary()):
             raise
-        raise Refusal(f"{sentence(problem)}{told}") from problem
+        raise Refusal(f"{sentence(problem)}{text}") from problem
 
 
 def _is_written(receipt: Receipt) -> bool:

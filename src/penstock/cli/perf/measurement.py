@@ -1,4 +1,4 @@
-"""Numbers of a load test: counted as it runs, summed up at its end."""
+"""Figures of a load test: latencies, windows and totals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MIB = 1024 * 1024
 
 @dataclass(slots=True)
 class Latencies:
-    """Times that some things took. Every sample is kept, so percentiles are exact."""
+    """Latency samples. All are kept, so percentiles are exact."""
 
     samples: array[float] = field(default_factory=lambda: array("d"))
 
@@ -29,8 +29,7 @@ class Latencies:
         return max(self.samples, default=0.0)
 
     def percentiles(self, *shares: float) -> list[float]:
-        """The times that such shares of all did not exceed, as Kafka's tools count: by index, without
-        interpolation."""
+        """Percentiles, as Kafka's tools compute them: by index, without interpolation."""
         if not self.samples:
             return [0.0] * len(shares)
         ordered = sorted(self.samples)
@@ -38,13 +37,13 @@ class Latencies:
 
     def facts(self) -> dict[str, float]:
         p50, p95, p99, p999 = self.percentiles(0.5, 0.95, 0.99, 0.999)
-        told = {"mean": self.mean, "p50": p50, "p95": p95, "p99": p99, "p99.9": p999, "max": self.maximum}
-        return {name: round(value, 3) for name, value in told.items()}
+        facts = {"mean": self.mean, "p50": p50, "p95": p95, "p99": p99, "p99.9": p999, "max": self.maximum}
+        return {name: round(value, 3) for name, value in facts.items()}
 
 
 @dataclass(slots=True)
 class Span:
-    """What was done in some time: a window of the work, or all of it."""
+    """Work done in a window, or in total."""
 
     records: int = 0
     bytes: int = 0
@@ -72,10 +71,7 @@ class Span:
 
 
 class Meter:
-    """Sums up work as it is done, and cuts it into windows.
-
-    `add` costs what an addition costs: it is called for every record.
-    """
+    """Sums up work and divides it into windows. `add` must be cheap: it is called for every chunk of records."""
 
     def __init__(self, *, now: float, window_seconds: float) -> None:
         self.total = Span()
@@ -92,7 +88,7 @@ class Meter:
         self._window.latencies.add(milliseconds)
 
     def close_window(self, now: float, *, is_last: bool = False) -> Span | None:
-        """The window that has ended by now, or None."""
+        """The window that has ended, or None."""
         elapsed = now - self._window_began
         if not is_last and elapsed < self._window_seconds:
             return None
@@ -106,14 +102,14 @@ class Meter:
 
 
 class Pace:
-    """Holds work to so many records a second, or lets it run."""
+    """Limits work to a number of records a second, if given."""
 
     def __init__(self, per_second: float | None, *, now: float) -> None:
         self._per_second = per_second if per_second is not None and per_second > 0 else None
         self._began = now
 
-    def is_ahead(self, done: int, now: float) -> float:
-        """How many seconds to wait before the next record; 0 for none."""
+    def wait_seconds(self, done: int, now: float) -> float:
+        """Seconds to wait before the next record."""
         if self._per_second is None:
             return 0.0
         return max(0.0, self._began + done / self._per_second - now)

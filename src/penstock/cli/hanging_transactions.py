@@ -1,7 +1,7 @@
-"""Transactions that hang: open on a partition, while no coordinator will ever end them (KIP-664).
+"""Hanging transactions: open on a partition, but no coordinator will end them (KIP-664).
 
-A partition says which producers have transactions open; coordinators say which transactions they will still end.
-What is open and not among those hangs, and holds back everyone who reads committed records.
+A partition knows the open transactions of its producers; coordinators know the transactions that they will end. A
+transaction that is open and unknown to every coordinator hangs. It blocks consumers with read_committed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.client.errors import ItemsFailed, TransactionalIdNotFound
 
 
 class HangingAdmin(TopicsAdmin, TransactionsAdmin):
-    """The families that it takes to find them."""
+    """The families of admin calls that the search needs."""
 
 
 class Hanging(NamedTuple):
@@ -73,7 +73,7 @@ async def _partitions(
 
 
 async def _known(admin: HangingAdmin, producer_ids: Iterable[int]) -> dict[int, TransactionDescription]:
-    """What coordinators know of these producers."""
+    """The transactions of these producers that coordinators know, by producer id."""
     listed = await admin.list_transactions(producer_ids=producer_ids)
     ids: Sequence[str] = [each.transactional_id for each in listed]
     try:

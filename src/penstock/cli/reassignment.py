@@ -1,4 +1,4 @@
-"""Plans to move partitions: read from Kafka's JSON, proposed for some brokers, begun, and looked after.
+"""Reassignment plans: read from Kafka's JSON, proposed for some brokers, executed and verified.
 
 {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "any"]}]}
 """
@@ -31,17 +31,17 @@ Assignment = dict[TopicPartition, tuple[int, ...]]
 
 
 class ReassigningAdmin(ReassignmentAdmin, TopicsAdmin, ClusterAdmin, ConfigsAdmin, LogDirsAdmin):
-    """The families that it takes."""
+    """The families of admin calls that reassignments need."""
 
 
 class BadPlan(Refusal):
-    """A file that is no plan."""
+    """The file is not a valid plan, or the plan cannot be executed."""
 
 
 class Plan(NamedTuple):
     replicas: Assignment
     directories: dict[Replica, str]
-    """Of replicas that are to lie in a certain log directory."""
+    """The log directory of each replica that has one."""
 
 
 def read_plan(text: str) -> Plan:
@@ -93,7 +93,7 @@ def _parts(text: str, key: str) -> list[Any]:
     except ValueError:
         raise BadPlan("The input string is not a valid JSON") from None
     if not isinstance(read, dict) or read.get("version", 1) != 1 or not isinstance(read.get(key), list):
-        raise BadPlan(f"this is no plan of version 1: it needs a list of {key}")
+        raise BadPlan(f"not a plan of version 1: it needs a list of {key}")
     parts: list[Any] = read[key]
     return parts
 
@@ -101,7 +101,7 @@ def _parts(text: str, key: str) -> list[Any]:
 def to_json(
     replicas: Mapping[TopicPartition, Sequence[int]], directories: Mapping[Replica, str] | None = None
 ) -> str:
-    """As Kafka's tool prints a plan, on one line."""
+    """The plan in Kafka's format, on one line."""
     known = directories or {}
     partitions = [
         {
@@ -125,7 +125,7 @@ async def current_replicas(admin: TopicsAdmin, topics: Iterable[str]) -> Assignm
 
 
 async def current_directories(admin: ReassigningAdmin, replicas: Assignment) -> dict[Replica, str]:
-    """Where the replicas lie on their brokers."""
+    """The log directory of each replica."""
     found = await admin.describe_log_dirs(
         sorted({broker for brokers in replicas.values() for broker in brokers})
     )
@@ -139,7 +139,7 @@ async def current_directories(admin: ReassigningAdmin, replicas: Assignment) -> 
 
 
 def propose(current: Assignment, brokers: Sequence[BrokerDescription]) -> Assignment:
-    """Spread partitions over brokers, with as many replicas as they have, and neighbours in different racks."""
+    """Distribute partitions over brokers: same replication factor, neighbours in different racks."""
     by_rack: dict[str, list[int]] = {}
     for broker in sorted(brokers, key=lambda broker: broker.id):
         by_rack.setdefault(broker.rack or "", []).append(broker.id)
@@ -148,9 +148,9 @@ def propose(current: Assignment, brokers: Sequence[BrokerDescription]) -> Assign
     for index, (partition, replicas) in enumerate(sorted(current.items())):
         if len(replicas) > len(circle):
             raise BadPlan(
-                f"{partition} has {len(replicas)} replicas, and there are {len(circle)} brokers for them"
+                f"{partition} has {len(replicas)} replicas, but only {len(circle)} brokers are given"
             )
-        # Every round shifts the followers, so that a broker shares its load with many neighbours.
+        # Each round shifts the followers, so that the partitions of one leader have different followers.
         shift = index // len(circle)
         steps = [0, *(1 + (step + shift) % (len(circle) - 1) for step in range(len(replicas) - 1))]
         proposed[partition] = tuple(circle[(index + step) % len(circle)] for step in steps)
@@ -158,7 +158,7 @@ def propose(current: Assignment, brokers: Sequence[BrokerDescription]) -> Assign
 
 
 class Progress(NamedTuple):
-    """How far a partition has come."""
+    """The progress of one partition."""
 
     is_moving: bool
     replicas: tuple[int, ...]
@@ -172,7 +172,7 @@ class Progress(NamedTuple):
 async def progress_of(
     admin: ReassigningAdmin, target: Assignment
 ) -> tuple[dict[TopicPartition, Progress], Mapping[TopicPartition, Reassignment]]:
-    """How far each partition has come, and all that moves in the cluster."""
+    """The progress of each partition, and all reassignments in the cluster."""
     moving = await admin.list_reassignments()
     still = sorted({partition.topic for partition in target if partition not in moving})
     try:
@@ -194,7 +194,7 @@ async def progress_of(
 async def set_throttle(
     admin: ReassigningAdmin, target: Assignment, current: Assignment, bytes_per_second: int
 ) -> None:
-    """Bound how fast replicas are copied between brokers; `clear_throttles` takes it away."""
+    """Limit the replication rate between brokers; `clear_throttles` removes the limit."""
     brokers = {broker for replicas in (*target.values(), *current.values()) for broker in replicas}
     leaders: dict[str, list[str]] = {}
     followers: dict[str, list[str]] = {}
