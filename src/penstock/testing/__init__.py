@@ -1,8 +1,7 @@
-"""For tests: a real broker to test against, and the fakes with which Penstock itself is tested.
+"""For tests of programs that use Kafka: a real broker (`Broker`, `SharedBroker`), a real cluster (`Cluster`), and
+`TopologyTest` for topologies.
 
-`Broker`, `SharedBroker`, `TopologyTest` and the pytest plugin are for everybody. The rest is a virtual clock, an
-in-memory network and a disk that loses what was not synced: with these a whole node, and later a whole cluster, runs in
-one thread from one seed; a failure prints the seed that repeats it. Nothing but tests imports this package.
+`plugin` offers them as pytest fixtures. Only tests import this package.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.testing.broker import Broker, BrokerFailed
+    from penstock.testing.cluster import Cluster
     from penstock.testing.faults import Faults, PendingFault
     from penstock.testing.shared import SharedBroker, SharedSession
     from penstock.testing.topology import TopologyTest
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Broker",
     "BrokerFailed",
+    "Cluster",
     "Faults",
     "PendingFault",
     "SharedBroker",
@@ -28,6 +29,7 @@ __all__ = [
 _HOMES = {
     "Broker": "broker",
     "BrokerFailed": "broker",
+    "Cluster": "cluster",
     "Faults": "faults",
     "PendingFault": "faults",
     "SharedBroker": "shared",
@@ -37,7 +39,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when first named: who simulates needs no processes, and the other way round."""
+    """Import on first use: a test of a topology does not need the broker, and the other way round."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

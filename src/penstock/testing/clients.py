@@ -1,4 +1,4 @@
-"""Clients of a test's broker, which are closed with the test."""
+"""Clients of a test's broker. They are closed with the test."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from penstock import Admin, Consumer, Producer
     from penstock.client.options import AdminOptions, ConsumerOptions, ProducerOptions
 
-CLOSE_SECONDS = 2.0  # for what a test left unsent
+CLOSE_SECONDS = 2.0  # for records that the test left unsent
 
 
 class Clients(ABC):
-    """Makes clients, and closes those that it made."""
+    """Creates clients and closes them."""
 
     def __init__(self) -> None:
         self._closing: list[Callable[[], None]] = []
@@ -51,7 +51,7 @@ class Clients(ABC):
         return admin
 
     def close_clients(self) -> None:
-        """Close them all. A test that breaks its broker may well leave broken clients."""
+        """Close all clients. Errors are ignored: a test that breaks its broker may leave broken clients."""
         closing, self._closing = self._closing, []
         for close in closing:
             with contextlib.suppress(Exception):

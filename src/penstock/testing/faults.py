@@ -1,7 +1,7 @@
-"""Faults that a test asks for: `broker.faults.fail("Produce", "NOT_LEADER", times=2)`.
+"""Faults that a test injects: `broker.faults.fail("Produce", "NOT_LEADER", times=2)`.
 
-A fault waits for the next requests of an API and is used up by them; `pending` tells what is left. They are carried out
-in the broker's process (`penstock.testing.script`), so that any client meets them, in whatever language.
+A fault applies to the next requests of an API, `times` of them; `pending` lists the faults that are left. Faults
+happen in the broker's process (`penstock.testing.script`), so every client sees them, in any language.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.errors import ErrorCode
-from penstock.testing.script import Fate, Rule
+from penstock.testing.script import FaultKind, FaultRule
 
-Tell = Callable[[dict[str, Any]], dict[str, Any]]
+SendCommand = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,55 +23,56 @@ class PendingFault:
     api: str
     kind: str
     times: int
-    """How many requests it still waits for."""
+    """How many more requests it applies to."""
 
 
 class Faults:
-    """What is to go wrong. An API is named as Kafka names it ("Produce", "JoinGroup"), in any case."""
+    """Faults to inject. APIs have Kafka's names ("Produce", "JoinGroup"), in any letter case."""
 
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, send_command: SendCommand) -> None:
+        self._send_command = send_command
 
     def fail(self, api: str | ApiKey, error: str | ErrorCode, *, times: int = 1) -> None:
-        """Refuse the next requests with an error, for all that they name, and do nothing of what they ask.
+        """Reject the next requests with an error for every topic or group that they name, without executing them.
 
-        The error is a code or its name, or the beginning of one if that is enough: "NOT_LEADER".
+        The error is a code, its name, or an unambiguous prefix of a name: "NOT_LEADER".
         """
-        self._add(api, Fate.FAIL, times, error_code=int(_error_named(error)))
+        self._add(api, FaultKind.FAIL, times, error_code=int(_error_named(error)))
 
     def drop_request(self, api: str | ApiKey, *, times: int = 1) -> None:
-        """End the connection when the request comes; nothing is done."""
-        self._add(api, Fate.DROP_REQUEST, times)
+        """Close the connection when the request arrives, without executing it."""
+        self._add(api, FaultKind.DROP_REQUEST, times)
 
     def drop_response(self, api: str | ApiKey, *, times: int = 1) -> None:
-        """Do what is asked and end the connection before the answer: the client cannot know whether it was done."""
-        self._add(api, Fate.DROP_RESPONSE, times)
+        """Execute the request and close the connection before the response: the client cannot know whether it was
+        executed."""
+        self._add(api, FaultKind.DROP_RESPONSE, times)
 
     def silence(self, api: str | ApiKey, *, times: int = 1) -> None:
-        """Do what is asked and never answer; the connection stays open, so the client has to run out of patience."""
-        self._add(api, Fate.SILENCE, times)
+        """Execute the request and never respond. The connection stays open, so the client has to time out."""
+        self._add(api, FaultKind.SILENCE, times)
 
     def delay(self, api: str | ApiKey, *, seconds: float, times: int = 1) -> None:
-        """Do what is asked, and answer later."""
-        self._add(api, Fate.DELAY, times, seconds=seconds)
+        """Execute the request and respond late."""
+        self._add(api, FaultKind.DELAY, times, seconds=seconds)
 
     def clear(self) -> None:
-        """Forget what has not happened yet."""
-        self._tell({"do": "clear"})
+        """Drop the faults that have not happened yet."""
+        self._send_command({"do": "clear"})
 
     @property
     def pending(self) -> list[PendingFault]:
-        """What has not happened yet, oldest first."""
-        rules = self._tell({"do": "tell"})["rules"]
-        return [PendingFault(api(rule["api_key"]).name, rule["fate"], rule["times"]) for rule in rules]
+        """The faults that have not happened yet, oldest first."""
+        rules = self._send_command({"do": "list"})["rules"]
+        return [PendingFault(api(rule["api_key"]).name, rule["kind"], rule["times"]) for rule in rules]
 
     def _add(
-        self, name: str | ApiKey, fate: Fate, times: int, *, error_code: int = 0, seconds: float = 0.0
+        self, name: str | ApiKey, kind: FaultKind, times: int, *, error_code: int = 0, seconds: float = 0.0
     ) -> None:
         if times < 1:
-            raise ValueError(f"times={times}: a fault happens at least once")
-        rule = Rule(int(_api_named(name)), fate, times, error_code, seconds)
-        self._tell({"do": "add", "rule": asdict(rule)})
+            raise ValueError(f"times={times}: must be at least 1")
+        rule = FaultRule(int(_api_named(name)), kind, times, error_code, seconds)
+        self._send_command({"do": "add", "rule": asdict(rule)})
 
 
 def _api_named(name: str | ApiKey) -> ApiKey:
@@ -82,7 +83,7 @@ def _api_named(name: str | ApiKey) -> ApiKey:
     if wanted not in by_name:
         near = _nearest(wanted, by_name)
         raise ValueError(
-            f"there is no API {name!r}" + (f"; did you mean {api(by_name[near]).name}?" if near else "")
+            f"unknown API {name!r}" + (f"; did you mean {api(by_name[near]).name}?" if near else "")
         )
     return by_name[wanted]
 
@@ -97,12 +98,14 @@ def _error_named(error: str | ErrorCode) -> ErrorCode:
     matching = [name for name in codes if name.startswith(wanted)]
     if len(matching) != 1:
         near = _nearest(wanted, matching or codes)
-        raise ValueError(f"no one error is called {error!r}" + (f"; did you mean {near}?" if near else ""))
+        raise ValueError(
+            f"unknown or ambiguous error {error!r}" + (f"; did you mean {near}?" if near else "")
+        )
     return codes[matching[0]]
 
 
 def _nearest(wanted: str, known: Iterable[str]) -> str | None:
-    """By how names begin: the beginning of one may be meant, and a slip in it is still near to that."""
+    """Compares prefixes, since the caller may have given only a prefix, perhaps with a typo."""
     by_beginning = {name[: len(wanted) + 1]: name for name in known}
     near = difflib.get_close_matches(wanted, by_beginning, n=1, cutoff=0.5)
     return by_beginning[near[0]] if near else None

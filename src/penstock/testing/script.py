@@ -1,8 +1,8 @@
-"""Faults by script, inside the broker's process: what stands between its connections and its dispatcher.
+"""Injected faults, inside the broker's process, between its connections and its dispatcher.
 
-`ScriptedServer` is a `penstock.net.connection.Server` round the real one. It reads a request's header, asks the script
-whether something is to go wrong with it, and lets it: the broker behind it is the one that users run, unchanged. Where
-the script has nothing to say, a request goes through as it came.
+`ScriptedServer` wraps the real `penstock.net.connection.Server`. It reads the header of each request and applies
+the next matching rule. Requests without a rule pass through unchanged, and the broker behind it is the one that
+users run.
 """
 
 from __future__ import annotations
@@ -14,64 +14,64 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, cast
 
-from penstock.net.connection import Answer, Connection, PeerError, Server
+from penstock.net.connection import Connection, PeerError, Response, Server
 from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.codec import codec
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.headers import read_request_header, read_response_header
 from penstock.runtime.network import FileSlice, Part
-from penstock.testing.refusals import refuse, spoil
+from penstock.testing.error_responses import make_error_response, set_topic_errors
 
 _HEAD = struct.Struct(">hhi")  # API key, version, correlation id
 
 
-class Fate(StrEnum):
-    """What becomes of a request."""
+class FaultKind(StrEnum):
+    """What happens to a request."""
 
     FAIL = "fail"
-    """It is not carried out; the answer is an error."""
+    """It is not executed; the response is an error."""
     DROP_REQUEST = "drop_request"
-    """It is not carried out, and the connection ends."""
+    """It is not executed, and the connection closes."""
     DROP_RESPONSE = "drop_response"
-    """It is carried out, and the connection ends before the answer."""
+    """It is executed, and the connection closes before the response."""
     SILENCE = "silence"
-    """It is carried out and never answered, nor is any later one of its connection; it stays open."""
+    """It is executed but never answered, nor are later requests of its connection, which stays open."""
     DELAY = "delay"
-    """It is carried out, and answered late."""
+    """It is executed, and the response is late."""
 
 
 @dataclass(slots=True)
-class Rule:
-    """What happens to the next requests of an API."""
+class FaultRule:
+    """A fault for the next requests of an API."""
 
     api_key: int
-    fate: Fate
+    kind: FaultKind
     times: int
-    """How many requests are still to meet this fate."""
+    """How many more requests it applies to."""
     error_code: int = 0
     seconds: float = 0.0
 
 
-class Script:
-    """The rules in the order in which they were written; of several for one API the oldest comes first."""
+class FaultScript:
+    """The rules in the order in which they were added. The oldest rule for an API applies first."""
 
     def __init__(self) -> None:
-        self.rules: list[Rule] = []
-        self._lock = threading.Lock()  # the test speaks on a thread of its own
+        self.rules: list[FaultRule] = []
+        self._lock = threading.Lock()  # commands arrive on another thread
 
-    def obey(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Do what the test asks: add a rule, forget all, or just tell which are left."""
+    def execute(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Execute a command from the test: add a rule, drop all rules, or just list the remaining ones."""
         with self._lock:
             match command.get("do"):
                 case "add":
                     rule = command["rule"]
-                    self.rules.append(Rule(**{**rule, "fate": Fate(rule["fate"])}))
+                    self.rules.append(FaultRule(**{**rule, "kind": FaultKind(rule["kind"])}))
                 case "clear":
                     self.rules.clear()
             return {"rules": [asdict(rule) for rule in self.rules]}
 
-    def next_for(self, api_key: int) -> Rule | None:
-        """The rule for a request that has just come, which counts as followed."""
+    def next_for(self, api_key: int) -> FaultRule | None:
+        """The rule for the request that has just arrived. This uses up one of its times."""
         with self._lock:
             rule = next((each for each in self.rules if each.api_key == api_key), None)
             if rule is not None:
@@ -82,31 +82,31 @@ class Script:
 
 
 class ScriptedServer:
-    def __init__(self, inner: Server, script: Script) -> None:
+    def __init__(self, inner: Server, script: FaultScript) -> None:
         self._inner = inner
         self._script = script
 
-    def serve(self, frame: memoryview, connection: Connection) -> Answer:
+    def serve(self, frame: memoryview, connection: Connection) -> Response:
         if not self._script.rules or len(frame) < _HEAD.size:
             return self._inner.serve(frame, connection)
         api_key, version, correlation_id = _HEAD.unpack_from(frame)
         rule = self._script.next_for(api_key)
-        alone = cast("Connection", _Alone(connection))
+        single = cast("Connection", _SingleRequestConnection(connection))
         if rule is None:
-            return self._inner.serve(frame, alone)
-        match rule.fate:
-            case Fate.DROP_REQUEST:
+            return self._inner.serve(frame, single)
+        match rule.kind:
+            case FaultKind.DROP_REQUEST:
                 raise PeerError(f"a scripted fault drops {api(api_key).name}")
-            case Fate.FAIL if api_key != ApiKey.METADATA:
-                return [_refusal(frame, rule)]
-        answer = self._inner.serve(frame, alone)
-        match rule.fate:
-            case Fate.FAIL:
-                return asyncio.ensure_future(_spoilt(answer, version, correlation_id, rule))
-            case Fate.DELAY:
+            case FaultKind.FAIL if api_key != ApiKey.METADATA:
+                return [_error_response(frame, rule)]
+        answer = self._inner.serve(frame, single)
+        match rule.kind:
+            case FaultKind.FAIL:
+                return asyncio.ensure_future(_with_topic_errors(answer, version, correlation_id, rule))
+            case FaultKind.DELAY:
                 return asyncio.ensure_future(_delayed(answer, rule.seconds))
-            case Fate.SILENCE:
-                return asyncio.ensure_future(_never(answer))
+            case FaultKind.SILENCE:
+                return asyncio.ensure_future(_unanswered(answer))
             case _:
                 return asyncio.ensure_future(_dropped(answer, connection))
 
@@ -114,9 +114,9 @@ class ScriptedServer:
         self._inner.connection_closed(connection)
 
 
-class _Alone:
-    """A connection that has no request behind the one being served, so that none escapes its rule by being handled
-    together with another."""
+class _SingleRequestConnection:
+    """A connection that shows no further request, so that no request is batched with the next and bypasses its
+    rule."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -128,11 +128,13 @@ class _Alone:
         return False
 
 
-def _refusal(frame: memoryview, rule: Rule) -> bytes:
+def _error_response(frame: memoryview, rule: FaultRule) -> bytes:
     api_key, version, correlation_id, _, position = read_request_header(frame)
     described = api(api_key)
     request, _ = codec(described.request_class(), version).decode(frame, position)
-    response = refuse(request, described.response_class(), version, ErrorCode.of(rule.error_code))
+    response = make_error_response(
+        request, described.response_class(), version, ErrorCode.of(rule.error_code)
+    )
     return _encode(api_key, version, correlation_id, response)
 
 
@@ -145,32 +147,34 @@ def _encode(api_key: int, version: int, correlation_id: int, response: Any) -> b
     return struct.pack(">i", len(body)) + body
 
 
-async def _parts(answer: Answer) -> list[Part]:
+async def _parts(answer: Response) -> list[Part]:
     parts = await answer if isinstance(answer, asyncio.Future) else answer
     return parts or []
 
 
-async def _spoilt(answer: Answer, version: int, correlation_id: int, rule: Rule) -> list[Part]:
+async def _with_topic_errors(
+    answer: Response, version: int, correlation_id: int, rule: FaultRule
+) -> list[Part]:
     parts = [part.read() if isinstance(part, FileSlice) else bytes(part) for part in await _parts(answer)]
     whole = b"".join(parts)
     _, position = read_response_header(memoryview(whole)[4:], api(rule.api_key).key, version)
     response, _ = codec(api(rule.api_key).response_class(), version).decode(whole, 4 + position)
-    spoil(response, ErrorCode.of(rule.error_code))
+    set_topic_errors(response, ErrorCode.of(rule.error_code))
     return [_encode(rule.api_key, version, correlation_id, response)]
 
 
-async def _delayed(answer: Answer, seconds: float) -> list[Part]:
+async def _delayed(answer: Response, seconds: float) -> list[Part]:
     await asyncio.sleep(seconds)
     return await _parts(answer)
 
 
-async def _never(answer: Answer) -> list[Part]:
+async def _unanswered(answer: Response) -> list[Part]:
     await _parts(answer)
     await asyncio.get_running_loop().create_future()
-    raise AssertionError("nobody ends this wait but the connection's end")
+    raise AssertionError("only the end of the connection ends this wait")
 
 
-async def _dropped(answer: Answer, connection: Connection) -> list[Part] | None:
+async def _dropped(answer: Response, connection: Connection) -> list[Part] | None:
     await _parts(answer)
     connection.abort()
     return None

@@ -1,14 +1,14 @@
-"""One broker for a whole test session, with names of its own for each test.
+"""One broker for a whole test session, with unique names for each test.
 
     session = SharedSession(settings={"num.partitions": 3})
     with session.share() as shared:          # what the fixture `penstock_shared` does for each test
         orders = shared.topic("orders")      # "orders-1", which no other test has
 
-Starting a broker takes about a quarter of a second, creating a topic some milliseconds: a suite with hundreds of tests
-is faster with one broker. Tests are kept apart by names alone, so a test that stops the broker or scripts its faults
-needs a `Broker` of its own.
+Starting a broker takes about a quarter of a second, creating a topic a few milliseconds, so a suite with hundreds
+of tests is faster with one broker. Only names keep tests apart. A test that stops the broker or injects faults
+needs its own `Broker`.
 
-Invariant: after `share`, the topics and groups whose names it gave out are deleted, and its clients are closed.
+Invariant: after `share`, the topics and groups that it named are deleted and its clients are closed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from penstock.testing.broker import Broker
@@ -30,7 +29,7 @@ CLEAN_UP_SECONDS = 10.0
 
 
 class SharedSession:
-    """The broker of a session. It is made with the first test that asks for it."""
+    """The broker of a session. It starts with the first test that uses it."""
 
     def __init__(self, *, settings: Mapping[str, object] | None = None) -> None:
         self.broker = Broker(settings=settings)
@@ -39,7 +38,7 @@ class SharedSession:
 
     @contextmanager
     def share(self) -> Iterator[SharedBroker]:
-        """The broker for the length of one test."""
+        """The broker, for one test."""
         if not self.broker.is_running:  # an earlier test has stopped it
             self.broker.start()
         shared = SharedBroker(self.broker, self._admin, number=next(self._numbers))
@@ -54,12 +53,7 @@ class SharedSession:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -80,7 +74,7 @@ class SharedBroker(Clients):
         return self._broker.bootstrap_servers
 
     def name(self, name: str) -> str:
-        """This name, made unique: for transactional ids and whatever else is not to be shared with other tests."""
+        """This name, made unique: for transactional ids and anything else that tests must not share."""
         return f"{name}-{self._number}"
 
     def topic(
@@ -91,12 +85,12 @@ class SharedBroker(Clients):
         config: Mapping[str, object] | None = None,
         create: bool = True,
     ) -> str:
-        """A topic of this test's own: its unique name. The same name gives the same topic.
+        """The unique name of this test's topic. The same argument returns the same topic.
 
-        It is created unless `create` is False, and deleted after the test in any case.
+        The topic is created unless `create` is False, and always deleted after the test.
         """
         if not name:
-            raise ValueError("a topic needs a name; without an argument it is called topic")
+            raise ValueError("a topic needs a name; omit the argument to call it topic")
         if name not in self._topics:
             if create:
                 self._admin.create_topic(self.name(name), partitions, config=config)
@@ -104,13 +98,13 @@ class SharedBroker(Clients):
         return self._topics[name]
 
     def group(self, name: str = "group") -> str:
-        """The unique name of a group of this test's own. The same name gives the same group."""
+        """The unique name of this test's group. The same argument returns the same group."""
         return self._groups.setdefault(name, self.name(name))
 
     def clean_up(self) -> None:
         """Close this test's clients and delete its topics and groups."""
         self.close_clients()
-        # Some of them may never have existed, or a test has deleted them itself: that is no failure of the test.
+        # Errors are ignored: a topic may never have been created, or the test has deleted it itself.
         for delete, names in (
             (self._admin.delete_groups, self._groups),
             (self._admin.delete_topics, self._topics),
@@ -122,4 +116,4 @@ class SharedBroker(Clients):
         self._topics.clear()
 
     def __repr__(self) -> str:
-        return f"<SharedBroker {self.bootstrap_servers}, names end with -{self._number}>"
+        return f"<SharedBroker {self.bootstrap_servers}, names end in -{self._number}>"

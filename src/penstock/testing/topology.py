@@ -1,17 +1,16 @@
-"""A topology on given records: no broker, no Spark, and time goes on when the test says so.
+"""Runs a topology on given records, without a broker or Spark. Time moves only when the test says so.
 
     with TopologyTest(app) as test:
         test.input("lines").send("hello world")
         assert test.output("word-counts").to_dict() == {"hello": 1, "world": 1}
 
-`app` is an `App` or a `Builder`. Records travel through the bytes of their serdes, so a type that does not fit is
-found here too; what is computed is what `penstock.streams.interpret` says the topology means.
+`app` is an `App` or a `Builder`. Records pass through their serdes, so wrong types are found here too. Results are
+those of `penstock.streams.interpret`, the reference for what a topology means.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Generic, TypeVar, overload
 
 from penstock.client.argument_types import quoted
@@ -28,7 +27,7 @@ V = TypeVar("V")
 
 
 class TopologyTest:
-    """Runs a topology in the test itself. The wall clock starts at `start_ms` and moves by `advance` alone."""
+    """Runs a topology inside the test. The wall clock starts at `start_ms` and moves only by `advance`."""
 
     def __init__(self, app: Builder | Topology, *, start_ms: int = 0) -> None:
         self.topology = app.topology if isinstance(app, Builder) else app
@@ -39,7 +38,7 @@ class TopologyTest:
 
     @property
     def now_ms(self) -> int:
-        """The wall clock, which records get as timestamp that are sent without one."""
+        """The wall clock: the timestamp of records that are sent without one."""
         return self._interpreter.wall_time_ms
 
     @overload
@@ -47,12 +46,11 @@ class TopologyTest:
     @overload
     def input(self, topic: str, *, key: Spec[K], value: Spec[V]) -> InputTopic[K, V]: ...
     def input(self, topic: str, *, key: Any = None, value: Any = None) -> InputTopic[Any, Any]:
-        """A topic that the topology reads, to send records to; by the types that it is read with unless others are
-        named."""
+        """An input topic, to send records to. By default it uses the types with which the topology reads it."""
         if not self._interpreter.reads(topic):
-            known = ", ".join(self._interpreter.topics) or "no topic by name"
+            known = ", ".join(self._interpreter.topics) or "no named topic"
             raise TopologyError(f"this topology does not read {topic}; it reads {known}")
-        keys, values = self._read_as(topic)
+        keys, values = self._serdes_of(topic)
         return InputTopic(
             self, topic, keys if key is None else serde_of(key), values if value is None else serde_of(value)
         )
@@ -62,7 +60,7 @@ class TopologyTest:
     @overload
     def output(self, topic: str, *, key: Spec[K], value: Spec[V]) -> OutputTopic[K, V]: ...
     def output(self, topic: str, *, key: Any = None, value: Any = None) -> OutputTopic[Any, Any]:
-        """A topic that the topology writes, to read what was written."""
+        """An output topic, to read records from."""
         named = [sink.topic for sink in self.topology.sinks if isinstance(sink.topic, str)]
         is_open = len(named) < len(self.topology.sinks)
         if topic not in named and not is_open:
@@ -77,20 +75,20 @@ class TopologyTest:
         )
 
     def table(self, name: str) -> TableView:
-        """The state of a table, by the name that it was given (`count(name=...)`), or that of its topic."""
+        """The state of a table, by its name (`count(name=...)`) or the name of its topic."""
         return TableView(self._interpreter.table(name))
 
     def store(self, name: str) -> Any:
-        """A store of a processor, as the processor has it: `get`, `items` and the like."""
+        """The state store of a processor, with the processor's own interface: `get`, `items` and so on."""
         return self._interpreter.store(name)
 
     def advance(self, duration: Duration) -> None:
-        """Let the wall clock go on by seconds, or by a `timedelta`: timers of processors fire."""
+        """Advance the wall clock by seconds or by a `timedelta`. Timers of processors fire."""
         self._check_open()
         self._interpreter.advance(milliseconds(duration, "the time to advance by"))
 
     def close(self) -> None:
-        """Closes processors. A `with` does it by itself."""
+        """Close the processors. A `with` block does this itself."""
         if not self._is_closed:
             self._is_closed = True
             self._interpreter.close()
@@ -98,9 +96,7 @@ class TopologyTest:
     def __enter__(self) -> TopologyTest:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _check_open(self) -> None:
@@ -114,7 +110,7 @@ class TopologyTest:
         self._interpreter.feed(topic, key, value, timestamp_ms, headers_of(headers))
 
     def _unread(self, topic: str) -> Iterator[Output]:
-        """What was written to a topic and not read yet, each once."""
+        """The unread records of a topic, each once."""
         outputs = self._written(topic)
         while (place := self._read.get(topic, 0)) < len(outputs):
             self._read[topic] = place + 1
@@ -123,17 +119,17 @@ class TopologyTest:
     def _written(self, topic: str) -> list[Output]:
         return self._interpreter.outputs.get(topic, [])
 
-    def _read_as(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
+    def _serdes_of(self, topic: str) -> tuple[Serde[Any], Serde[Any]]:
         readers: list[Node] = [source for source in self.topology.sources if source_reads(source, topic)]
         readers += [table for table in self.topology.global_tables if table.topic == topic]
         for node in readers:
             if node.key is not None and node.value is not None:
                 return node.key.for_topic(topic, is_key=True), node.value.for_topic(topic, is_key=False)
-        raise TopologyError(f"nobody has said of what types {topic} is")
+        raise TopologyError(f"the topology reads {topic} without types; declare its key and value types")
 
 
 class InputTopic(Generic[K, V]):
-    """Where a test sends records."""
+    """Sends records to an input topic."""
 
     def __init__(self, test: TopologyTest, topic: str, key: Serde[K], value: Serde[V]) -> None:
         self._test = test
@@ -149,28 +145,28 @@ class InputTopic(Generic[K, V]):
         timestamp_ms: int | None = None,
         headers: Mapping[str, bytes | None] | Sequence[tuple[str, bytes | None]] | None = None,
     ) -> None:
-        """One record, and all that comes of it. None as value is a tombstone."""
+        """Send one record and process everything that follows from it. A value of None is a tombstone."""
         time_ms = self._test.now_ms if timestamp_ms is None else timestamp_ms
         self._test._send(self._topic, self._key.encode(key), self._value.encode(value), time_ms, headers)
 
     def send_all(self, values: Iterable[V | None]) -> None:
-        """Values without a key, one after the other."""
+        """Send values without a key, one after the other."""
         if isinstance(values, str | bytes):
             raise TopologyError(f"send_all takes a list of values; send takes one, such as {quoted(values)}")
         for value in values:
             self.send(value)
 
     def send_pairs(self, pairs: Iterable[tuple[K | None, V | None]]) -> None:
-        """Pairs of key and value, one after the other."""
+        """Send pairs of key and value, one after the other."""
         for pair in pairs:
             if isinstance(pair, str | bytes):
-                raise TopologyError(f"send_pairs takes pairs (key, value), and not {quoted(pair)}")
+                raise TopologyError(f"send_pairs takes pairs (key, value), not {quoted(pair)}")
             key, value = pair
             self.send(value, key=key)
 
 
 class OutputTopic(Generic[K, V]):
-    """What was written to a topic. Each record is read once, but for `to_dict`, which looks at all of them."""
+    """Reads an output topic. Each record is read once, except by `to_dict`, which uses all records."""
 
     def __init__(self, test: TopologyTest, topic: str, key: Serde[K] | None, value: Serde[V] | None) -> None:
         self._test = test
@@ -186,7 +182,7 @@ class OutputTopic(Generic[K, V]):
         """The next record; an error if there is none."""
         for output in self._test._unread(self._topic):
             return self._decoded(output)
-        raise LookupError(f"nothing more was written to {self._topic}")
+        raise LookupError(f"no unread records in {self._topic}")
 
     def read_values(self) -> list[V]:
         return [record.value for record in self.read()]
@@ -195,7 +191,7 @@ class OutputTopic(Generic[K, V]):
         return [(record.key, record.value) for record in self.read()]
 
     def to_dict(self) -> dict[K, V]:
-        """The topic as a table: the last value of each key that was not deleted, of all that was ever written."""
+        """The topic as a table: the last value of each key, without deleted keys, over all records ever written."""
         table: dict[K, V] = {}
         for output in self._test._written(self._topic):
             record = self._decoded(output)
@@ -205,11 +201,11 @@ class OutputTopic(Generic[K, V]):
         return table
 
     def is_empty(self) -> bool:
-        """Whether there is nothing left to read."""
+        """Whether all records have been read."""
         return self._test._read.get(self._topic, 0) == len(self._test._written(self._topic))
 
     def _decoded(self, output: Output) -> Record[K, V]:
-        """By the types that were named here, else by the sink's, else as the program had it."""
+        """Decode with the types given here, else with the sink's; without either, the program's own objects."""
         keys, values = self._key or output.sink.key, self._value or output.sink.value
         key: Any = output.record.key
         if keys is not None:
@@ -221,17 +217,17 @@ class OutputTopic(Generic[K, V]):
 
 
 class TableView:
-    """The state of a table, to be looked at."""
+    """A read-only view of a table's state."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def get(self, key: Any) -> Any:
-        """The value of a key; None if it has none."""
+        """The value of a key, or None."""
         return self._state.get(key)
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """In the order of the keys' bytes."""
+        """Sorted by the bytes of the keys."""
         return self._state.items()
 
     def to_dict(self) -> dict[Any, Any]:

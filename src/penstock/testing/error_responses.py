@@ -1,8 +1,8 @@
-"""An answer that refuses all of a request with one error, for any API: what scripted faults say in a broker's place.
+"""Builds a response that reports one error for everything in a request, for any API. Fault injection uses it.
 
-Nothing is known here of single APIs. The response's plan tells where error codes stand, and the lists that hold them
-repeat the request's: a response to three partitions names the same three. Whatever else a response has is empty, absent
-or -1, as in a real broker's refusal.
+Nothing here is specific to an API. The response's plan shows where error codes are; the lists that contain them
+repeat those of the request: three partitions in the request, the same three in the response. All other fields are
+empty, null or -1, as in a real broker's error response.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.plan import Array, Blob, Fixed, Nested, Plan, Shape, Step, Text, plan_message
 from penstock.protocol.types import ZERO_UUID, WireType
 
-# One thing under several names: how requests and responses call it.
+# Names that requests and responses use for the same thing.
 SYNONYMS = (
     ("name", "topic", "topic_name"),
     ("index", "partition", "partition_index", "partition_id"),
@@ -25,19 +25,20 @@ SYNONYMS = (
 ERROR_FIELDS = ("error_code", "partition_error_code")
 
 
-def refuse(request: Any, response_class: type[Any], version: int, code: ErrorCode) -> Any:
-    """The response that says `code` of everything that the request names; ValueError if it has no room for errors."""
+def make_error_response(request: Any, response_class: type[Any], version: int, code: ErrorCode) -> Any:
+    """The response with `code` for everything that the request names. ValueError if the response has no error
+    field."""
     plan = plan_message(response_class, version)
     if not _has_errors(plan):
-        raise ValueError(f"{response_class.__name__} version {version} cannot tell of an error")
+        raise ValueError(f"{response_class.__name__} version {version} has no error code")
     response = _build(plan, request, code)
     if declaration_of(response_class).key == ApiKey.FETCH:
-        response.error_code = ErrorCode.NONE  # it speaks of the session, which is not to blame
+        response.error_code = ErrorCode.NONE  # this one would be about the fetch session
     return response
 
 
-def spoil(response: Any, code: ErrorCode) -> None:
-    """Say `code` of every topic in an answer to Metadata, whose brokers a client still has to know."""
+def set_topic_errors(response: Any, code: ErrorCode) -> None:
+    """Set `code` for every topic of a Metadata response; the client still needs the brokers in it."""
     for topic in response.topics:
         topic.error_code = code
         topic.partitions = []
@@ -61,7 +62,7 @@ def _value(step: Step, source: Any, code: ErrorCode) -> Any:
             found = _find(source, step.name, shape)
             if found is not None:
                 return found
-            return step.options.make_default() if step.options.has_default else _nothing(shape)
+            return step.options.make_default() if step.options.has_default else _empty(shape)
 
 
 def _has_errors(plan: Plan) -> bool:
@@ -75,7 +76,8 @@ def _has_errors(plan: Plan) -> bool:
 
 
 def _list_of(source: Any, name: str) -> list[Any]:
-    """The list of the request that the response repeats: that of the same name, or the first that says anything."""
+    """The list of the request that the response repeats: the one with the same name, else the first that is not
+    empty."""
     named = getattr(source, name, None)
     if isinstance(named, list):
         return named
@@ -86,7 +88,7 @@ def _list_of(source: Any, name: str) -> list[Any]:
 
 
 def _find(source: Any, name: str, shape: Shape) -> Any:
-    """What the request says under this name, or one that means the same; a bare number or text is its own name."""
+    """The request's field of this name or a synonym. A plain number or string stands for itself."""
     if not isinstance(shape, Fixed | Text):
         return None
     wanted = (str,) if isinstance(shape, Text) else (int, bytes)
@@ -101,13 +103,13 @@ def _find(source: Any, name: str, shape: Shape) -> Any:
 
 
 def _is_identity(name: str, shape: Shape, source: object) -> bool:
-    """Whether a field can be what a list of bare values names: the name of a topic, the number of a partition."""
+    """Whether the field can name an element of a list of plain values, such as a topic name or a partition index."""
     is_named = any(name in group for group in SYNONYMS) or name.endswith(("_id", "_name"))
     is_uuid = shape == Fixed(WireType.UUID)
     return is_named and is_uuid == isinstance(source, bytes)
 
 
-def _nothing(shape: Shape) -> Any:
+def _empty(shape: Shape) -> Any:
     match shape:
         case Array(_, nullable, _):
             return None if nullable else []
