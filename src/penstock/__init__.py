@@ -2,16 +2,15 @@
 
     from penstock import Producer, Consumer, Admin
 
-`penstock.aio` has the same names for asyncio, `penstock.admin` what an admin takes and gives, `penstock.errors` every
-exception, `penstock.serializers` what makes bytes of values, `penstock.assignors` who reads what in a group,
-`penstock.testing` brokers for tests.
+`penstock.aio` has the same names for asyncio. `penstock.admin` has the argument and result types of `Admin`,
+`penstock.errors` all exceptions, `penstock.serializers` the serializers, `penstock.assignors` the partition assignors,
+and `penstock.testing` brokers for tests.
 
-Nothing is imported here until it is asked for, so that every command and every program starts at once, and no package
-below comes to depend on the client by way of this one. `docs/architecture.md` is the plan of the house; each package's
-docstring says what lives there and what it must never do.
+Names are imported on first use, so that every program starts fast and no lower package depends on the client through
+this one. `docs/architecture.md` describes the packages.
 """
 
-# Type checkers take it for True wherever it stands; importing it from `typing` would cost more than all the rest.
+# Type checkers treat this name as True. Importing it from `typing` would take longer than the rest of this module.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from penstock import admin, aio, assignors, errors, serializers, testing
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
     from penstock.client.consumer.lookups import OffsetAndTimestamp
     from penstock.client.consumer.reading import Reading
     from penstock.client.consumer.sync import Consumer
-    from penstock.client.group.nouns import GroupMetadata, Offset
+    from penstock.client.group.types import GroupMetadata, Offset
+    from penstock.client.prepared_transaction import PreparedTransaction
     from penstock.client.producer.interceptors import Interceptor as ProducerInterceptor
     from penstock.client.producer.interceptors import OutgoingRecord
     from penstock.client.producer.partitioners import Partitioner
-    from penstock.client.producer.prepared import PreparedTransaction
     from penstock.client.producer.rows import RowsReceipt
     from penstock.client.producer.sync import Producer, Transaction
     from penstock.records.delivery import Delivery
@@ -70,14 +69,14 @@ _HOMES = {
     "Consumer": "penstock.client.consumer.sync",
     "ConsumerInterceptor": "penstock.client.consumer.commits:Interceptor",
     "Delivery": "penstock.records.delivery",
-    "GroupMetadata": "penstock.client.group.nouns",
+    "GroupMetadata": "penstock.client.group.types",
     "Message": "penstock.records.kernel",
-    "Offset": "penstock.client.group.nouns",
+    "Offset": "penstock.client.group.types",
     "OffsetAndTimestamp": "penstock.client.consumer.lookups",
     "OutgoingRecord": "penstock.client.producer.interceptors",
     "PartitionInfo": "penstock.client.cluster",
     "Partitioner": "penstock.client.producer.partitioners",
-    "PreparedTransaction": "penstock.client.producer.prepared",
+    "PreparedTransaction": "penstock.client.prepared_transaction",
     "Producer": "penstock.client.producer.sync",
     "ProducerInterceptor": "penstock.client.producer.interceptors:Interceptor",
     "Reading": "penstock.client.consumer.reading",
@@ -88,7 +87,7 @@ _HOMES = {
     "Transaction": "penstock.client.producer.sync",
 }
 
-if not TYPE_CHECKING:  # to them it would make every name one of ours
+if not TYPE_CHECKING:  # for type checkers, `__getattr__` would make every name exist
 
     def __getattr__(name: str) -> object:
         import importlib
@@ -99,7 +98,7 @@ if not TYPE_CHECKING:  # to them it would make every name one of ours
             raise AttributeError(f"module 'penstock' has no attribute {name!r}")
         module, _, there = _HOMES[name].partition(":")
         value = getattr(importlib.import_module(module), there or name)
-        globals()[name] = value  # found at once from now on
+        globals()[name] = value  # `__getattr__` is not called again for it
         return value
 
     def __dir__() -> list[str]:

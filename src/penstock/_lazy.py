@@ -3,7 +3,7 @@
     if not TYPE_CHECKING:
         __getattr__, __dir__ = names_from(__name__, {"Admin": "penstock.client.admin.aio"})
 
-Type checkers are told by imports of their own: to them a `__getattr__` would make every name one of the module's.
+Type checkers need ordinary imports of these names instead: with `__getattr__` they would accept any name.
 """
 
 from __future__ import annotations
