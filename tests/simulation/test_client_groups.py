@@ -1,8 +1,8 @@
-"""Our own members of groups against our own coordinator, in one process, from a seed.
+"""Penstock's own group members against its own coordinator, in one process, from a seed.
 
-Members come and go, crash, poll too late, and their broker is killed; at the end, when nothing goes wrong any more,
-every partition has one reader. All the while no partition has two readers of one generation, and nobody commits for a
-partition that another one has been given.
+Members join, leave, crash and poll too late, and their broker is killed. After the last fault every partition has one
+owner. At no time has a partition two owners of one generation, and no member commits for a partition that was assigned
+to another.
 """
 
 from __future__ import annotations
@@ -12,74 +12,72 @@ import contextlib
 import random
 from dataclasses import dataclass, field
 
+from harness.client_simulations import ADDRESS, SHORT_GROUP_TIMEOUTS, raise_errors
 from penstock.client import errors
 from penstock.client.cluster import TopicPartition
 from penstock.client.cluster_client import ClusterClient
 from penstock.client.group.member import GroupMember
-from penstock.client.group.nouns import Assigned, Offset
+from penstock.client.group.types import Assigned, Offset
 from penstock.client.settings import ConsumerSettings
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from penstock.testing.simulation import HOST, PORT, BrokenPromise, Simulation
+from simulator.simulation import BrokenPromise, Simulation
 
-BROKER = {
-    "group.min.session.timeout.ms": "100",
-    "group.initial.rebalance.delay.ms": "200",
-    "group.consumer.min.session.timeout.ms": "100",
-    "group.consumer.session.timeout.ms": "6000",
-    "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "1000",
-    "num.partitions": "5",
-}
+BROKER = {**SHORT_GROUP_TIMEOUTS, "num.partitions": "5"}
 TOPICS = ("orders", "payments")
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky", ["range", "cooperative-sticky"])
-TROUBLE_S = 60.0
+FAULTS_S = 60.0
 SETTLE_S = 120.0
 
 
 @dataclass
-class Books:
-    """Who was given what, in the order in which applications learned of it."""
+class AssignmentLog:
+    """The assignments, in the order in which applications got them."""
 
     group_id: str
-    held: dict[TopicPartition, dict[Actor, int]] = field(default_factory=dict)
-    """Readers that believe in a partition, and the generation in which they were given it."""
-    last_given: dict[TopicPartition, Actor] = field(default_factory=dict)
+    owned: dict[TopicPartition, dict[Application, int]] = field(default_factory=dict)
+    """The applications that own a partition, and the generation in which each got it."""
+    last_given: dict[TopicPartition, Application] = field(default_factory=dict)
     commits: int = 0
     refused: int = 0
 
-    def given(self, actor: Actor, partition: TopicPartition, generation: int) -> None:
-        holders = self.held.setdefault(partition, {})
+    def assigned(self, application: Application, partition: TopicPartition, generation: int) -> None:
+        holders = self.owned.setdefault(partition, {})
         for other in holders:
             if other.member.metadata.generation == generation:
                 raise BrokenPromise(
-                    f"{partition} is given to {actor.name} while {other.name} holds it, both in {generation}"
+                    f"{partition} is assigned to {application.name} while {other.name} owns it, both in {generation}"
                 )
-        holders[actor] = generation
-        self.last_given[partition] = actor
+        holders[application] = generation
+        self.last_given[partition] = application
 
-    def let_go(self, actor: Actor, partition: TopicPartition) -> None:
-        self.held.get(partition, {}).pop(actor, None)
+    def revoked(self, application: Application, partition: TopicPartition) -> None:
+        self.owned.get(partition, {}).pop(application, None)
 
-    def gone(self, actor: Actor) -> None:
-        for holders in self.held.values():
-            holders.pop(actor, None)
+    def closed(self, application: Application) -> None:
+        for holders in self.owned.values():
+            holders.pop(application, None)
 
 
-class Actor:
+class Application:
     def __init__(
-        self, simulation: Simulation, name: str, books: Books, options: dict[str, object], rng: random.Random
+        self,
+        simulation: Simulation,
+        name: str,
+        assignments: AssignmentLog,
+        options: dict[str, object],
+        rng: random.Random,
     ) -> None:
         self.simulation = simulation
         self.name = name
-        self.books = books
+        self.assignments = assignments
         self.random = rng
         self.is_leaving = False
         self.is_patient = False
-        """Nothing goes wrong any more: poll in time."""
+        """After the last fault: poll in time."""
         options = {
-            "bootstrap_servers": f"{HOST}:{PORT}",
-            "allow_auto_create_topics": True,  # the members make their topics
-            "group_id": books.group_id,
+            "bootstrap_servers": ADDRESS,
+            "allow_auto_create_topics": True,  # the members create their topics
+            "group_id": assignments.group_id,
             "client_id": name,
             "max_poll_interval_ms": 8_000,
             "request_timeout_ms": 5_000,
@@ -99,11 +97,11 @@ class Actor:
         while not self.is_leaving:
             await self._poll()
             if not self.is_patient and self.random.random() < 0.01:
-                await asyncio.sleep(self.random.uniform(0, 20))  # busy, perhaps for too long
+                await asyncio.sleep(self.random.uniform(0, 20))  # slow, perhaps too slow
             await asyncio.sleep(self.random.uniform(0, 0.5))
-        if (event := self.member.let_go()) is not None:
+        if (event := self.member.revoke_all()) is not None:
             await self._handle(event)
-        await self.member.leave("the play is over", for_good=self.random.random() < 0.5)
+        await self.member.leave("the simulation is over", for_good=self.random.random() < 0.5)
         await self.client.close()
 
     async def _poll(self) -> None:
@@ -121,104 +119,102 @@ class Actor:
         self.simulation.trace.note(f"{self.name}: {event}")
         if isinstance(event, Assigned):
             for partition in event.partitions:
-                self.books.given(self, partition, self.member.metadata.generation)
+                self.assignments.assigned(self, partition, self.member.metadata.generation)
         elif self.random.random() < 0.3:
             await self._commit()
         if self.random.random() < 0.2:
-            await asyncio.sleep(self.random.uniform(0, 1))  # a listener that takes its time
+            await asyncio.sleep(self.random.uniform(0, 1))  # a slow listener
         if not isinstance(event, Assigned):
             for partition in event.partitions:  # type: ignore[attr-defined]
-                self.books.let_go(self, partition)
+                self.assignments.revoked(self, partition)
         self.member.acknowledge(event)  # type: ignore[arg-type]
 
     async def _commit(self) -> None:
         self.position += 1
-        mine = self.member.held
-        others = [each for each in mine if self.books.last_given[each] is not self]
+        mine = self.member.owned
+        others = [each for each in mine if self.assignments.last_given[each] is not self]
         try:
             await self.member.commit({each: Offset(self.position, -1, self.name) for each in mine})
         except (errors.CommitFailed, errors.RebalanceInProgress, errors.TimedOut, errors.NoBrokersAvailable):
-            self.books.refused += 1
+            self.assignments.refused += 1
         else:
-            self.books.commits += 1
+            self.assignments.commits += 1
             if others:
-                raise BrokenPromise(f"{self.name} commits {others}, which others have been given")
+                raise BrokenPromise(f"{self.name} committed for {others}, which are assigned to others")
 
-    async def vanish(self) -> None:
-        """As a process that was killed."""
-        self.books.gone(self)
+    async def crash(self) -> None:
+        """Like a killed process."""
+        self.assignments.closed(self)
         await self.member._stop()
         await self.client.close()
 
 
-class Play:
+class Scenario:
     def __init__(self, simulation: Simulation, seed: int) -> None:
         self.simulation = simulation
         self.random = random.Random(f"{seed}/client groups")
-        self.books = Books("billing")
+        self.assignments = AssignmentLog("billing")
         protocol = self.random.choice(("classic", "consumer"))
         self.options: dict[str, object] = {"group_protocol": protocol}
         if protocol == "classic":
             self.options["partition_assignment_strategy"] = self.random.choice(STRATEGIES)
             self.options["session_timeout_ms"] = 6_000
             self.options["heartbeat_interval_ms"] = 1_000
-        self.actors: dict[Actor, asyncio.Task[None]] = {}
+        self.applications: dict[Application, asyncio.Task[None]] = {}
         self.count = 0
         self.partitions = 5
 
     async def run(self, simulation: Simulation) -> None:
         await simulation.start()
-        trouble = asyncio.create_task(self._make_trouble())
-        await trouble
-        for actor in self.actors:
-            actor.is_patient = True
-        while len(self.actors) < 2:
-            self._enter()
-            list(self.actors)[-1].is_patient = True
+        slow_chance = asyncio.create_task(self._inject_faults())
+        await slow_chance
+        for application in self.applications:
+            application.is_patient = True
+        while len(self.applications) < 2:
+            self._add_member()
+            list(self.applications)[-1].is_patient = True
         await self._settle()
-        assert self.books.commits, "nobody could ever commit"
-        for actor, task in self.actors.items():
-            actor.is_leaving = True
+        assert self.assignments.commits, "no commit succeeded"
+        for application, task in self.applications.items():
+            application.is_leaving = True
             await task
 
-    def _enter(self) -> None:
+    def _add_member(self) -> None:
         self.count += 1
         options = dict(self.options)
         if self.random.random() < 0.25:
             options["group_instance_id"] = f"static-{self.count}"
         rng = random.Random(self.random.random())
-        actor = Actor(self.simulation, f"member-{self.count}", self.books, options, rng)
-        self.actors[actor] = asyncio.create_task(actor.run())
+        application = Application(self.simulation, f"member-{self.count}", self.assignments, options, rng)
+        self.applications[application] = asyncio.create_task(application.run())
 
-    async def _make_trouble(self) -> None:
-        until = self.simulation.loop.time() + TROUBLE_S
-        self._enter()
+    async def _inject_faults(self) -> None:
+        until = self.simulation.loop.time() + FAULTS_S
+        self._add_member()
         while self.simulation.loop.time() < until:
             await asyncio.sleep(self.random.uniform(0, 3))
             self._check()
             match self.random.randrange(8):
-                case 0 | 1 | 2 if len(self.actors) < 6:
-                    self._enter()
-                case 3 if self.actors:
-                    actor = self.random.choice(list(self.actors))
-                    actor.is_leaving = True
-                    await self.actors.pop(actor)
-                case 4 if self.actors:
-                    actor = self.random.choice(list(self.actors))
-                    task = self.actors.pop(actor)
+                case 0 | 1 | 2 if len(self.applications) < 6:
+                    self._add_member()
+                case 3 if self.applications:
+                    application = self.random.choice(list(self.applications))
+                    application.is_leaving = True
+                    await self.applications.pop(application)
+                case 4 if self.applications:
+                    application = self.random.choice(list(self.applications))
+                    task = self.applications.pop(application)
                     task.cancel()
                     with contextlib.suppress(asyncio.CancelledError):
                         await task
-                    await actor.vanish()
+                    await application.crash()
                 case 5:
                     await self._end_broker()
                 case 6:
                     await self._grow()
 
     def _check(self) -> None:
-        for task in self.actors.values():
-            if task.done():
-                task.result()
+        raise_errors(self.applications.values())
 
     async def _end_broker(self) -> None:
         if self.random.random() < 0.5:
@@ -253,17 +249,17 @@ class Play:
                 if (topic := image.topics.get(name)) is not None
                 for index in range(len(topic.partitions))
             }
-            held = [each for actor in self.actors for each in actor.member.held]
+            held = [each for application in self.applications for each in application.member.owned]
             if wanted and len(wanted) >= 10 and sorted(held) == sorted(wanted):
                 break
             if self.simulation.loop.time() > until:
+                owned = {each.name: sorted(each.member.owned) for each in self.applications}
                 raise BrokenPromise(
-                    f"the group does not settle: {sorted(wanted)} are there,"
-                    f" { {actor.name: sorted(actor.member.held) for actor in self.actors} } are held"
+                    f"the group did not settle: topics have {sorted(wanted)}, members own {owned}"
                 )
         connection.close()
 
 
-def test_members_share_the_work_through_all_trouble(seed: int) -> None:
+def test_members_share_the_partitions_through_all_faults(seed: int) -> None:
     simulation = Simulation(seed, settings=BROKER)
-    simulation.run(lambda simulation: Play(simulation, seed).run(simulation))
+    simulation.run(lambda simulation: Scenario(simulation, seed).run(simulation))

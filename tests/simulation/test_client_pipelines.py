@@ -1,7 +1,7 @@
-"""Consume, write and commit in one transaction, from a seed: each record is copied exactly once, whatever dies.
+"""Consume, produce and commit in one transaction, from a seed: each record is copied exactly once, whatever crashes.
 
 Workers of one group copy a topic to another. Some are so slow that others take over in the middle of a transaction. A
-worker that meets an error throws its clients away and begins anew, as a program that is restarted.
+worker that gets an error drops its clients and starts over, like a restarted program.
 """
 
 from __future__ import annotations
@@ -10,34 +10,32 @@ import asyncio
 import contextlib
 import random
 
-import pytest
-
+from harness.client_simulations import (
+    ADDRESS,
+    SHORT_GROUP_TIMEOUTS,
+    create_durable_topics,
+    group_settings,
+    raise_errors,
+)
 from penstock import errors
 from penstock.aio import Consumer, Producer
-from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from penstock.testing.simulation import HOST, PORT, BrokenPromise, Simulation
+from simulator.simulation import BrokenPromise, Simulation
 
 BROKER = {
-    "group.min.session.timeout.ms": "100",
-    "group.initial.rebalance.delay.ms": "200",
-    "group.consumer.min.session.timeout.ms": "100",
-    "group.consumer.session.timeout.ms": "6000",
-    "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "1000",
+    **SHORT_GROUP_TIMEOUTS,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 }
 SOURCE, COPIES = "source", "copies"
 PARTITIONS = 3
 RECORDS = 300
-TROUBLE_S = 30.0
-REST_S = 300.0
+FAULTS_S = 30.0
+SETTLE_S = 300.0
 SEEDS_IN_SUITE = 5
-ADDRESS = f"{HOST}:{PORT}"
 
 
 class Worker:
-    def __init__(self, play: Play, name: str, rng: random.Random) -> None:
-        self.play = play
+    def __init__(self, scenario: Scenario, name: str, rng: random.Random) -> None:
+        self.scenario = scenario
         self.name = name
         self.random = rng
         self.is_over = False
@@ -52,15 +50,15 @@ class Worker:
                 while not self.is_over:
                     await self._copy_some(consumer, producer)
             except errors.PenstockError as error:
-                self.play.simulation.trace.note(f"{self.name}: {error!r}")
-                self.play.failures += 1
+                self.scenario.simulation.trace.note(f"{self.name}: {error!r}")
+                self.scenario.failures += 1
             finally:
                 for client in (consumer, producer):
                     with contextlib.suppress(errors.PenstockError):
                         await client.close(timeout=5)
 
     def _make_clients(self) -> tuple[Consumer, Producer]:
-        simulation = self.play.simulation
+        simulation = self.scenario.simulation
         consumer = Consumer(
             network=simulation.network,
             clock=simulation.clock,
@@ -73,7 +71,7 @@ class Worker:
                 "isolation.level": "read_committed",
                 "max.poll.interval.ms": 8_000,
                 "max.poll.records": self.random.choice((3, 20)),
-                **self.play.group_settings,
+                **self.scenario.group_settings,
             },
         )
         producer = Producer(
@@ -95,56 +93,37 @@ class Worker:
         async with producer.transaction() as transaction:
             for message in messages:
                 await producer.send(COPIES, message.value, partition=message.partition)
-            if self.random.random() < self.play.trouble:
+            if self.random.random() < self.scenario.slow_chance:
                 await asyncio.sleep(self.random.uniform(0, 14))  # long enough for others to take over
             await transaction.send_offsets(consumer)
 
 
-class Play:
+class Scenario:
     def __init__(self, simulation: Simulation, seed: int) -> None:
         self.simulation = simulation
         self.random = random.Random(f"{seed}/pipelines")
         self.failures = 0
-        self.trouble = 0.05
-        self.group_settings: dict[str, object] = {"group.id": "copiers", "group.protocol": "consumer"}
+        self.slow_chance = 0.05
         strategy = self.random.choice(("range", "cooperative-sticky", None))
-        if strategy is not None:
-            self.group_settings |= {
-                "group.protocol": "classic",
-                "partition.assignment.strategy": strategy,
-                "session.timeout.ms": 6_000,
-                "heartbeat.interval.ms": 1_000,
-            }
+        self.group_settings = group_settings("copiers", strategy)
 
     async def run(self, simulation: Simulation) -> None:
         await simulation.start()
-        await self._create_topics()
+        await create_durable_topics(simulation, SOURCE, COPIES, partitions=PARTITIONS)
         await self._write()
         workers = [Worker(self, f"worker-{n}", random.Random(self.random.random())) for n in range(2)]
         working = [asyncio.create_task(worker.run()) for worker in workers]
-        await self._make_trouble(working)
-        self.trouble = 0.0
+        await self._inject_faults(working)
+        self.slow_chance = 0.0
         await self._settle(working)
         for worker in workers:
             worker.is_over = True
         await asyncio.gather(*working)
         if (found := await self._copied()) != self._wanted():
-            raise BrokenPromise(f"after the end there are {len(found)} copies")
+            raise BrokenPromise(f"in the end there are {len(found)} copies")
 
     def _wanted(self) -> list[int]:
         return list(range(RECORDS))
-
-    async def _create_topics(self) -> None:
-        connection = await self.simulation.connect()
-        config = CreatableTopicConfig(name="flush.messages", value="1")
-        topics = [
-            CreatableTopic(
-                name=name, num_partitions=PARTITIONS, replication_factor=1, assignments=[], configs=[config]
-            )
-            for name in (SOURCE, COPIES)
-        ]
-        await connection.ask(CreateTopicsRequest(topics=topics))
-        connection.close()
 
     async def _write(self) -> None:
         async with Producer(
@@ -153,11 +132,11 @@ class Play:
             for number in range(RECORDS):
                 await producer.send(SOURCE, b"%d" % number, partition=number % PARTITIONS)
 
-    async def _make_trouble(self, working: list[asyncio.Task[None]]) -> None:
-        until = self.simulation.loop.time() + TROUBLE_S
+    async def _inject_faults(self, working: list[asyncio.Task[None]]) -> None:
+        until = self.simulation.loop.time() + FAULTS_S
         while self.simulation.loop.time() < until:
             await asyncio.sleep(self.random.uniform(0, 6))
-            _check(working)
+            raise_errors(working)
             if self.random.random() < 0.5:
                 await self.simulation.stop()
             else:
@@ -166,7 +145,7 @@ class Play:
             await self.simulation.start()
 
     async def _copied(self) -> list[int]:
-        """The committed copies, sorted; duplicates and all."""
+        """The committed copies, sorted, with duplicates."""
         consumer = Consumer(
             COPIES,
             network=self.simulation.network,
@@ -178,9 +157,9 @@ class Play:
         return sorted(int(message.value) for message in messages)
 
     async def _settle(self, working: list[asyncio.Task[None]]) -> None:
-        until = self.simulation.loop.time() + REST_S
+        until = self.simulation.loop.time() + SETTLE_S
         while (found := await self._copied()) != self._wanted():
-            _check(working)
+            raise_errors(working)
             if len(found) != len(set(found)):
                 twice = sorted({number for number in found if found.count(number) > 1})
                 raise BrokenPromise(f"{twice[:10]} are copied more than once")
@@ -190,18 +169,6 @@ class Play:
             await asyncio.sleep(1)
 
 
-def _check(working: list[asyncio.Task[None]]) -> None:
-    for task in working:
-        if task.done():
-            task.result()
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    first: int = metafunc.config.getoption("--seed") or 0
-    count: int = metafunc.config.getoption("--seeds") or SEEDS_IN_SUITE
-    metafunc.parametrize("seed_of_pipelines", range(first, first + count))
-
-
-def test_each_record_is_copied_exactly_once(seed_of_pipelines: int) -> None:
-    simulation = Simulation(seed_of_pipelines, settings=BROKER)
-    simulation.run(lambda simulation: Play(simulation, seed_of_pipelines).run(simulation))
+def test_each_record_is_copied_exactly_once(seed: int) -> None:
+    simulation = Simulation(seed, settings=BROKER)
+    simulation.run(lambda simulation: Scenario(simulation, seed).run(simulation))

@@ -1,7 +1,7 @@
-"""Whole clients on a simulated node, from a seed: producers and groups of consumers while the node dies and comes back.
+"""Producers and consumer groups on a simulated node that crashes and restarts, from a seed.
 
-Every record that was acknowledged is there once, in the order in which it was sent; every group reads each of them, and
-nothing else; and a reader of a partition skips nothing.
+Every acknowledged record is there once, in the order in which it was sent. Every group reads all of them and nothing
+else, and no reader skips an offset of a partition.
 """
 
 from __future__ import annotations
@@ -12,31 +12,26 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator
 
-import pytest
-
+from harness.client_simulations import (
+    ADDRESS,
+    SHORT_GROUP_TIMEOUTS,
+    create_durable_topics,
+    group_settings,
+    raise_errors,
+)
 from penstock import TopicPartition, errors
 from penstock.aio import Consumer, Producer
-from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from penstock.testing.simulation import HOST, PORT, BrokenPromise, Simulation
+from simulator.simulation import BrokenPromise, Simulation
 
-BROKER = {
-    "group.min.session.timeout.ms": "100",
-    "group.initial.rebalance.delay.ms": "200",
-    "group.consumer.min.session.timeout.ms": "100",
-    "group.consumer.session.timeout.ms": "6000",
-    "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "1000",
-}
 TOPIC = "orders"
 PARTITIONS = 4
-TROUBLE_S = 30.0
-SEEDS_IN_SUITE = 8
-REST_S = 300.0
-ADDRESS = f"{HOST}:{PORT}"
+FAULTS_S = 30.0
+SEEDS_IN_SUITE = 8  # each takes seconds
+SETTLE_S = 300.0
 
 
 class Writer:
-    """An idempotent producer, and what became of its records."""
+    """An idempotent producer, and the offsets of its records."""
 
     def __init__(self, simulation: Simulation, rng: random.Random, number: int) -> None:
         self.random = rng
@@ -70,18 +65,20 @@ class Writer:
             await producer.flush()
         await asyncio.gather(*waiting)
         if len(self.acknowledged) != count:
-            raise BrokenPromise(f"{self.name} sent {count} records, and {len(self.acknowledged)} are placed")
+            raise BrokenPromise(
+                f"{self.name} sent {count} records, but {len(self.acknowledged)} have an offset"
+            )
 
     async def _take(self, receipt: object, value: str) -> None:
         delivery = await receipt  # type: ignore[misc]
-        place = (delivery.partition, delivery.offset)
-        if place in self.acknowledged:
-            raise BrokenPromise(f"{value} and {self.acknowledged[place]} lie in the same place")
-        self.acknowledged[place] = value
+        position = (delivery.partition, delivery.offset)
+        if position in self.acknowledged:
+            raise BrokenPromise(f"{value} and {self.acknowledged[position]} have the same offset")
+        self.acknowledged[position] = value
 
 
 class Reader:
-    """One member of a group, and what it has read."""
+    """One group member, and what it has read."""
 
     def __init__(self, simulation: Simulation, group: Group, name: str, rng: random.Random) -> None:
         self.group = group
@@ -130,14 +127,14 @@ class Reader:
                 expected = self.next_offsets.get(partition)
                 if expected is not None and message.offset != expected:
                     raise BrokenPromise(
-                        f"{self.name} goes from {expected} to {message.offset} in {partition}"
+                        f"{self.name} went from {expected} to {message.offset} in {partition}"
                     )
                 self.next_offsets[partition] = message.offset + 1
                 self.group.read(partition, message.offset, message.value.decode())
             if not self.is_automatic and self.random.random() < 0.5:
                 await self._commit()
             if not self.is_calm and self.random.random() < 0.02:
-                await asyncio.sleep(self.random.uniform(0, 15))  # busy, perhaps for too long
+                await asyncio.sleep(self.random.uniform(0, 15))  # slow, perhaps too slow
             await asyncio.sleep(self.random.uniform(0, 0.1))
         await self.consumer.close()
 
@@ -153,16 +150,9 @@ class Group:
         self.simulation = simulation
         self.random = rng
         self.id = f"group-{number}"
-        self.settings: dict[str, object] = {"group.id": self.id, "group.protocol": "consumer"}
         self.is_automatic = rng.random() < 0.5
         strategy = rng.choice(("range", "sticky", "cooperative-sticky", None))
-        if strategy is not None:
-            self.settings |= {
-                "group.protocol": "classic",
-                "partition.assignment.strategy": strategy,
-                "session.timeout.ms": 6_000,
-                "heartbeat.interval.ms": 1_000,
-            }
+        self.settings = group_settings(self.id, strategy)
         self.found: dict[TopicPartition, dict[int, str]] = defaultdict(dict)
         self.readers: dict[Reader, asyncio.Task[None]] = {}
         self._numbers = self._count()
@@ -176,28 +166,26 @@ class Group:
     def read(self, partition: TopicPartition, offset: int, value: str) -> None:
         found = self.found[partition]
         if found.setdefault(offset, value) != value:
-            raise BrokenPromise(f"{partition} had {found[offset]} at {offset}, and now has {value}")
+            raise BrokenPromise(f"{partition} had {found[offset]} at {offset}, but now has {value}")
 
-    def enter(self) -> None:
+    def add_member(self) -> None:
         reader = Reader(self.simulation, self, next(self._numbers), random.Random(self.random.random()))
         self.readers[reader] = asyncio.create_task(reader.run())
 
-    async def change(self) -> None:
-        """Somebody comes or goes."""
+    async def add_or_remove_member(self) -> None:
+        """A member joins or leaves."""
         if len(self.readers) < 3 and (not self.readers or self.random.random() < 0.6):
-            self.enter()
+            self.add_member()
         else:
             reader = self.random.choice(list(self.readers))
             reader.is_over = True
             await self.readers.pop(reader)
 
     def check(self) -> None:
-        for task in self.readers.values():
-            if task.done():
-                task.result()
+        raise_errors(self.readers.values())
 
 
-class Play:
+class Scenario:
     def __init__(self, simulation: Simulation, seed: int) -> None:
         self.simulation = simulation
         self.random = random.Random(f"{seed}/clients")
@@ -212,11 +200,11 @@ class Play:
 
     async def run(self, simulation: Simulation) -> None:
         await simulation.start()
-        await self._create_topic()
+        await create_durable_topics(simulation, TOPIC, partitions=PARTITIONS)
         writing = [asyncio.create_task(writer.run()) for writer in self.writers]
         for group in self.groups:
-            group.enter()
-        await self._make_trouble(writing)
+            group.add_member()
+        await self._inject_faults(writing)
         for writer in self.writers:
             writer.is_over = True
         await asyncio.gather(*writing)
@@ -227,22 +215,11 @@ class Play:
                 reader.is_over = True
                 await task
 
-    async def _create_topic(self) -> None:
-        connection = await self.simulation.connect()
-        config = CreatableTopicConfig(name="flush.messages", value="1")  # what is acknowledged outlives power
-        topic = CreatableTopic(
-            name=TOPIC, num_partitions=PARTITIONS, replication_factor=1, assignments=[], configs=[config]
-        )
-        await connection.ask(CreateTopicsRequest(topics=[topic]))
-        connection.close()
-
-    async def _make_trouble(self, writing: list[asyncio.Task[None]]) -> None:
-        until = self.simulation.loop.time() + TROUBLE_S
+    async def _inject_faults(self, writing: list[asyncio.Task[None]]) -> None:
+        until = self.simulation.loop.time() + FAULTS_S
         while self.simulation.loop.time() < until:
             await asyncio.sleep(self.random.uniform(0, 4))
-            for task in writing:
-                if task.done():
-                    task.result()
+            raise_errors(writing)
             for group in self.groups:
                 group.check()
             match self.random.randrange(4):
@@ -253,19 +230,20 @@ class Play:
                     self.simulation.crash(loses_power=self.random.random() < 0.5)
                     await self._start()
                 case _:
-                    await self.random.choice(self.groups).change()
+                    await self.random.choice(self.groups).add_or_remove_member()
 
     async def _start(self) -> None:
         await asyncio.sleep(self.random.uniform(0, 3))
         await self.simulation.start()
 
     def _check_order(self) -> dict[tuple[int, int], str]:
-        """What each writer sent to a partition lies there in the order of sending; places of all of them."""
+        """The records of each writer are in each partition in the order of sending. Returns all records by partition
+        and offset."""
         everything: dict[tuple[int, int], str] = {}
         for writer in self.writers:
-            for place, value in writer.acknowledged.items():
-                if everything.setdefault(place, value) != value:
-                    raise BrokenPromise(f"{value} and {everything[place]} lie at {place}")
+            for position, value in writer.acknowledged.items():
+                if everything.setdefault(position, value) != value:
+                    raise BrokenPromise(f"{value} and {everything[position]} are both at {position}")
             for partition in range(PARTITIONS):
                 numbers = [
                     int(value.rpartition("/")[2])
@@ -277,14 +255,14 @@ class Play:
         return everything
 
     async def _settle(self, acknowledged: dict[tuple[int, int], str]) -> None:
-        """Each group reads everything, and what it reads is what was acknowledged and nothing else."""
-        until = self.simulation.loop.time() + REST_S
+        """Each group reads exactly the acknowledged records."""
+        until = self.simulation.loop.time() + SETTLE_S
         wanted: dict[TopicPartition, dict[int, str]] = defaultdict(dict)
         for (partition, offset), value in acknowledged.items():
             wanted[TopicPartition(TOPIC, partition)][offset] = value
         for group in self.groups:
             if not group.readers:
-                group.enter()
+                group.add_member()
             for reader in group.readers:
                 reader.is_calm = True
             while group.found != wanted:
@@ -298,17 +276,10 @@ class Play:
                         str(partition): sorted(offsets.keys() - wanted[partition].keys())[:5]
                         for partition, offsets in group.found.items()
                     }
-                    raise BrokenPromise(f"{group.id} has not read {missing}, and read besides {extra}")
+                    raise BrokenPromise(f"{group.id} has not read {missing}, but read {extra}")
                 await asyncio.sleep(0.5)
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Fewer than of simulations that know less: each takes seconds."""
-    first: int = metafunc.config.getoption("--seed") or 0
-    count: int = metafunc.config.getoption("--seeds") or SEEDS_IN_SUITE
-    metafunc.parametrize("seed_of_clients", range(first, first + count))
-
-
-def test_nothing_is_lost_between_producers_and_groups(seed_of_clients: int) -> None:
-    simulation = Simulation(seed_of_clients, settings=BROKER)
-    simulation.run(lambda simulation: Play(simulation, seed_of_clients).run(simulation))
+def test_groups_read_exactly_the_acknowledged_records(seed: int) -> None:
+    simulation = Simulation(seed, settings=SHORT_GROUP_TIMEOUTS)
+    simulation.run(lambda simulation: Scenario(simulation, seed).run(simulation))

@@ -1,4 +1,4 @@
-"""Faults that are put into the coordinator of groups on purpose, and have to be found: see `harness.mutations`."""
+"""Bugs put into the group coordinator on purpose. The simulation must find them: see `harness.mutations`."""
 
 from __future__ import annotations
 
@@ -7,36 +7,40 @@ from typing import Any
 
 import pytest
 
-from harness.mutations import Mutation, find_out
+from harness.mutations import Mutation, expect_detection
 from penstock.coordinator.group.classic import groups as classic_groups
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.classic.groups import ClassicGroups
 from penstock.coordinator.group.classic.member import Member
 from penstock.coordinator.group.classic.rebalance import Rebalances
-from penstock.coordinator.group.consumer import change
+from penstock.coordinator.group.consumer import update
 from penstock.coordinator.group.consumer.group import ConsumerGroup
-from penstock.coordinator.group.consumer.reconciliation import Surrounding
-from penstock.coordinator.group.consumer.timeouts import Timeouts
-from penstock.coordinator.group.offset_table import OffsetTable
-from penstock.node.coordinator_log import LedPartitions
+from penstock.coordinator.group.consumer.reconciliation import ReconciliationContext
+from penstock.coordinator.group.modern.timeouts import MemberTimeouts
+from penstock.coordinator.group.offsets.table import OffsetTable
+from penstock.node.coordinator_log import PartitionCoordinatorLog
 from penstock.protocol.errors import ErrorCode
 
 SEEDS_AT_MOST = 40
 
 
-def answers_before_its_log_is_safe(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LedPartitions, "is_committed", lambda log, partition, end_offset: True)
+def answers_before_its_log_is_synced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PartitionCoordinatorLog, "is_committed", lambda log, partition, end_offset: True)
 
 
-def forgets_silent_members_of_classic_groups(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Rebalances, "_end_session", lambda rebalances, group, member: classic_groups.Outcome(None))
+def never_removes_silent_classic_members(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        Rebalances,
+        "_expire_session",
+        lambda rebalances, group, member: classic_groups.CoordinatorResult(None),
+    )
 
 
-def forgets_silent_members_of_newer_groups(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Timeouts, "set_session", lambda timeouts, group_id, member_id, timeout_ms: None)
+def never_removes_silent_consumer_members(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MemberTimeouts, "set_session", lambda timeouts, group_id, member_id, timeout_ms: None)
 
 
-def is_impatient_with_members_of_classic_groups(patch: pytest.MonkeyPatch) -> None:
+def removes_classic_members_too_early(patch: pytest.MonkeyPatch) -> None:
     start_session = Rebalances.start_session
 
     def start_short_session(
@@ -48,10 +52,10 @@ def is_impatient_with_members_of_classic_groups(patch: pytest.MonkeyPatch) -> No
     patch.setattr(Rebalances, "start_session", start_short_session)
 
 
-def is_impatient_with_members_of_newer_groups(patch: pytest.MonkeyPatch) -> None:
-    set_session = Timeouts.set_session
+def removes_consumer_members_too_early(patch: pytest.MonkeyPatch) -> None:
+    set_session = MemberTimeouts.set_session
     patch.setattr(
-        Timeouts,
+        MemberTimeouts,
         "set_session",
         lambda timeouts, group_id, member_id, timeout_ms: set_session(
             timeouts, group_id, member_id, timeout_ms // 8
@@ -59,11 +63,11 @@ def is_impatient_with_members_of_newer_groups(patch: pytest.MonkeyPatch) -> None
     )
 
 
-def does_not_wait_for_those_who_have_to_join_again(patch: pytest.MonkeyPatch) -> None:
+def does_not_wait_for_members_to_rejoin(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClassicGroup, "has_all_joined", property(lambda group: True))
 
 
-def hands_out_the_assignment_of_another(patch: pytest.MonkeyPatch) -> None:
+def returns_the_assignment_of_another_member(patch: pytest.MonkeyPatch) -> None:
     give = Rebalances.give_assignments
 
     def give_first(rebalances: Rebalances, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
@@ -96,23 +100,23 @@ def forgets_members_when_it_loads(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClassicGroups, "loaded", loaded_without_members)
 
 
-def takes_commits_of_anybody(patch: pytest.MonkeyPatch) -> None:
+def accepts_commits_of_any_client(patch: pytest.MonkeyPatch) -> None:
     for kind in (ClassicGroup, ConsumerGroup):
         patch.setattr(kind, "check_offset_commit", lambda group, **_: None)
 
 
-def gives_partitions_to_two_at_once(patch: pytest.MonkeyPatch) -> None:
-    def surrounding(topics: Any, owner_of: Any, reported: Any) -> Surrounding:
-        return Surrounding(topics, lambda topic_id, partition: None, reported)
+def assigns_partitions_before_they_are_released(patch: pytest.MonkeyPatch) -> None:
+    def context(topics: Any, owner_of: Any, reported: Any) -> ReconciliationContext:
+        return ReconciliationContext(topics, lambda topic_id, partition: None, reported)
 
-    patch.setattr(change, "Surrounding", surrounding)
+    patch.setattr(update, "ReconciliationContext", context)
 
 
-def believes_that_partitions_were_given_up(patch: pytest.MonkeyPatch) -> None:
-    def surrounding(topics: Any, owner_of: Any, reported: Any) -> Surrounding:
-        return Surrounding(topics, owner_of, [])
+def assumes_that_partitions_were_released(patch: pytest.MonkeyPatch) -> None:
+    def context(topics: Any, owner_of: Any, reported: Any) -> ReconciliationContext:
+        return ReconciliationContext(topics, owner_of, [])
 
-    patch.setattr(change, "Surrounding", surrounding)
+    patch.setattr(update, "ReconciliationContext", context)
 
 
 def keeps_the_first_offset(patch: pytest.MonkeyPatch) -> None:
@@ -129,7 +133,7 @@ def keeps_the_first_offset(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OffsetTable, "put_all", put_once)
 
 
-def describes_members_without_what_they_own(patch: pytest.MonkeyPatch) -> None:
+def describes_members_without_assignment(patch: pytest.MonkeyPatch) -> None:
     describe = ClassicGroups.describe
 
     def describe_without(groups: ClassicGroups, group: ClassicGroup) -> Any:
@@ -141,7 +145,7 @@ def describes_members_without_what_they_own(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClassicGroups, "describe", describe_without)
 
 
-def accepts_members_that_it_has_put_out(patch: pytest.MonkeyPatch) -> None:
+def accepts_removed_members(patch: pytest.MonkeyPatch) -> None:
     heartbeat = ClassicGroups.heartbeat
 
     def accept(groups: ClassicGroups, request: Any, *, version: int) -> Any:
@@ -156,25 +160,25 @@ def accepts_members_that_it_has_put_out(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("mutation", "first_seed"),
     [
-        (answers_before_its_log_is_safe, 15),
-        (forgets_silent_members_of_classic_groups, 0),
-        (forgets_silent_members_of_newer_groups, 2),
-        (is_impatient_with_members_of_classic_groups, 0),
-        (is_impatient_with_members_of_newer_groups, 2),
-        (does_not_wait_for_those_who_have_to_join_again, 0),
-        (hands_out_the_assignment_of_another, 0),
+        (answers_before_its_log_is_synced, 15),
+        (never_removes_silent_classic_members, 0),
+        (never_removes_silent_consumer_members, 2),
+        (removes_classic_members_too_early, 0),
+        (removes_consumer_members_too_early, 2),
+        (does_not_wait_for_members_to_rejoin, 0),
+        (returns_the_assignment_of_another_member, 0),
         (forgets_generations_when_it_loads, 0),
         (forgets_members_when_it_loads, 0),
-        (takes_commits_of_anybody, 0),
-        (accepts_members_that_it_has_put_out, 0),
-        (gives_partitions_to_two_at_once, 2),
-        (believes_that_partitions_were_given_up, 2),
+        (accepts_commits_of_any_client, 0),
+        (accepts_removed_members, 0),
+        (assigns_partitions_before_they_are_released, 2),
+        (assumes_that_partitions_were_released, 2),
         (keeps_the_first_offset, 0),
-        (describes_members_without_what_they_own, 0),
+        (describes_members_without_assignment, 0),
     ],
 )
-def test_a_coordinator_with_this_fault_is_found_out(
+def test_the_simulation_finds_this_bug_of_the_group_coordinator(
     mutation: Mutation, first_seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`first_seed` is one that found it once, to be quick; others will do as well."""
-    find_out(mutation, monkeypatch, range(first_seed, first_seed + SEEDS_AT_MOST), has_groups=True)
+    """`first_seed` found it once, which is fast; other seeds find it too."""
+    expect_detection(mutation, monkeypatch, range(first_seed, first_seed + SEEDS_AT_MOST), has_groups=True)

@@ -1,4 +1,4 @@
-"""Faults that are put into the node on purpose, and have to be found: otherwise a seed that passes means nothing."""
+"""Bugs put into the node on purpose. The simulation must find them: see `harness.mutations`."""
 
 from __future__ import annotations
 
@@ -7,36 +7,42 @@ from typing import Any
 
 import pytest
 
-from harness.mutations import Mutation, find_out
+from harness.mutations import Mutation, expect_detection
+from penstock.controller import registration
 from penstock.controller.controller import Controller
 from penstock.node.metadata_log import StoredQuorumLog
-from penstock.node.node import Node
+from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from penstock.replication.partition import Partition
 from penstock.storage import recovery
 from penstock.storage.checkpoints import OffsetCheckpoint
-from penstock.storage.flushing import SyncWork
+from penstock.storage.durability import Durability
+from penstock.storage.flushing import SyncTask
 from penstock.storage.loading import _Loader
-from penstock.storage.log import Log
 from penstock.storage.producer_state import ProducerState
-from penstock.storage.store import LogStore
 
 SEEDS_AT_MOST = (
-    150  # most faults show in a few; those that take a power cut at the right moment in about thirty
+    150  # most bugs show in a few seeds, those that need a power cut at the right moment in about thirty
 )
 
 
 def acknowledges_before_the_sync(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Log, "durable_end_offset", property(lambda log: log.end_offset))
+    appended = Durability.appended
+
+    def appended_and_durable(durability: Durability) -> None:
+        appended(durability)
+        durability.end_offset = durability._log.end_offset
+
+    patch.setattr(Durability, "appended", appended_and_durable)
 
 
-def does_not_sync_names(patch: pytest.MonkeyPatch) -> None:
-    run = SyncWork.run
+def does_not_sync_directories(patch: pytest.MonkeyPatch) -> None:
+    run = SyncTask.run
 
-    def run_without(work: SyncWork) -> None:
+    def run_without(work: SyncTask) -> None:
         work.directories.clear()
         run(work)
 
-    patch.setattr(SyncWork, "run", run_without)
+    patch.setattr(SyncTask, "run", run_without)
 
 
 def does_not_check_sequences(patch: pytest.MonkeyPatch) -> None:
@@ -54,12 +60,12 @@ def forgets_producers_when_it_starts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_Loader, "load", load_without)
 
 
-def believes_any_tail(patch: pytest.MonkeyPatch) -> None:
-    """Recovery that takes a batch's header for the whole of it."""
+def checks_only_headers_in_recovery(patch: pytest.MonkeyPatch) -> None:
+    """Recovery checks the header of a batch only."""
     patch.setattr(recovery.kernel, "check_batch", recovery.kernel.read_header)
 
 
-def shows_records_before_they_are_safe(patch: pytest.MonkeyPatch) -> None:
+def returns_records_before_they_are_synced(patch: pytest.MonkeyPatch) -> None:
     def read_to_the_end(
         partition: Partition,
         offset: int,
@@ -74,7 +80,7 @@ def shows_records_before_they_are_safe(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "read", read_to_the_end)
 
 
-def answers_before_the_metadata_is_safe(patch: pytest.MonkeyPatch) -> None:
+def answers_before_the_metadata_is_synced(patch: pytest.MonkeyPatch) -> None:
     async def return_at_once(log: StoredQuorumLog) -> None:
         pass
 
@@ -82,11 +88,10 @@ def answers_before_the_metadata_is_safe(patch: pytest.MonkeyPatch) -> None:
 
 
 def keeps_leader_epochs_after_a_crash(patch: pytest.MonkeyPatch) -> None:
-    join = Node._join
-    patch.setattr(Node, "_join", lambda node, **_: join(node, keeps_epochs=True))
+    patch.setattr(registration, "_changes_after_restart", lambda *_: [])
 
 
-def forgets_what_was_deleted(patch: pytest.MonkeyPatch) -> None:
+def forgets_log_start_offsets(patch: pytest.MonkeyPatch) -> None:
     prepare = OffsetCheckpoint.prepare
 
     def prepare_unless_start_offsets(checkpoint: OffsetCheckpoint, offsets: Any) -> Any:
@@ -95,19 +100,14 @@ def forgets_what_was_deleted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OffsetCheckpoint, "prepare", prepare_unless_start_offsets)
 
 
-def believes_indexes_that_were_never_synced(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Log, "scan_offset", property(lambda log: log.recovery_point))
+def trusts_unsynced_indexes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Durability, "scan_offset", property(lambda durability: durability.recovery_point))
 
 
-def forgets_a_crash_when_it_can_not_start(patch: pytest.MonkeyPatch) -> None:
-    close = LogStore.close
-    patch.setattr(LogStore, "close", lambda store, **_: close(store))
-
-
-def gives_producer_ids_twice(patch: pytest.MonkeyPatch) -> None:
-    async def allocate(controller: Controller, broker_id: int) -> tuple[int, int]:
+def assigns_producer_ids_twice(patch: pytest.MonkeyPatch) -> None:
+    async def allocate(controller: Controller, request: Any) -> AllocateProducerIdsResponse:
         await asyncio.sleep(0)
-        return 0, 1000
+        return AllocateProducerIdsResponse(producer_id_start=0, producer_id_len=1000)
 
     patch.setattr(Controller, "allocate_producer_ids", allocate)
 
@@ -116,18 +116,19 @@ def gives_producer_ids_twice(patch: pytest.MonkeyPatch) -> None:
     "mutation",
     [
         acknowledges_before_the_sync,
-        does_not_sync_names,
+        does_not_sync_directories,
         does_not_check_sequences,
         forgets_producers_when_it_starts,
-        believes_any_tail,
-        shows_records_before_they_are_safe,
-        answers_before_the_metadata_is_safe,
+        checks_only_headers_in_recovery,
+        returns_records_before_they_are_synced,
+        answers_before_the_metadata_is_synced,
         keeps_leader_epochs_after_a_crash,
-        forgets_what_was_deleted,
-        believes_indexes_that_were_never_synced,
-        forgets_a_crash_when_it_can_not_start,
-        gives_producer_ids_twice,
+        forgets_log_start_offsets,
+        trusts_unsynced_indexes,
+        assigns_producer_ids_twice,
     ],
 )
-def test_a_node_with_this_fault_is_found_out(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
-    find_out(mutation, monkeypatch, range(SEEDS_AT_MOST), has_groups=False, has_transactions=False)
+def test_the_simulation_finds_this_bug_of_the_node(
+    mutation: Mutation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expect_detection(mutation, monkeypatch, range(SEEDS_AT_MOST), has_groups=False, has_transactions=False)

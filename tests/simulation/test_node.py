@@ -1,4 +1,4 @@
-"""Single stories of a whole node, each told once and without chance."""
+"""Single scenarios of a whole node, without randomness."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from penstock.protocol.types import Uuid
 from penstock.records import kernel
 from penstock.records.batch import NewRecord
-from penstock.testing.simulation import HOST, PORT, Crashed, Simulation
+from simulator.simulation import HOST, PORT, Crashed, Simulation
 
 DURABLE = {"flush.messages": "1"}
 
@@ -48,7 +48,7 @@ async def create_topic(
 
 
 async def produce(client: ClientConnection, topic_id: Uuid, indexes: Sequence[int] = (0,)) -> list[ErrorCode]:
-    """One record to each of these partitions; what each of them answered."""
+    """Produce one record to each of these partitions; their error codes."""
     batch = bytes(kernel.build_batch([NewRecord(1_700_000_000_000, None, b"value")]))
     response = await client.ask(
         ProduceRequest(
@@ -70,8 +70,8 @@ async def topics_of(client: ClientConnection) -> dict[str, Uuid]:
     return {topic.name: topic.topic_id for topic in response.topics}
 
 
-def test_a_power_cut_ends_connections_and_leaves_what_was_acknowledged() -> None:
-    async def story(simulation: Simulation) -> None:
+def test_a_power_cut_closes_connections_and_keeps_acknowledged_data() -> None:
+    async def scenario(simulation: Simulation) -> None:
         await simulation.start()
         client = await simulation.connect()
         topic_id = await create_topic(client, "orders", configs=DURABLE)
@@ -87,11 +87,11 @@ def test_a_power_cut_ends_connections_and_leaves_what_was_acknowledged() -> None
         assert await topics_of(await simulation.connect()) == {"orders": topic_id}
         assert simulation.node.partitions.find("orders", 0).high_watermark == 1
 
-    Simulation(1).run(story)
+    Simulation(1).run(scenario)
 
 
-def test_a_dead_node_does_nothing_more() -> None:
-    async def story(simulation: Simulation) -> None:
+def test_a_dead_node_does_nothing() -> None:
+    async def scenario(simulation: Simulation) -> None:
         await simulation.start()
         client = await simulation.connect()
         topic_id = await create_topic(client, "orders", configs=DURABLE)
@@ -111,12 +111,12 @@ def test_a_dead_node_does_nothing_more() -> None:
         assert not simulation.is_up
         assert simulation.node is dead
 
-    Simulation(1).run(story)
+    Simulation(1).run(scenario)
 
 
 @pytest.mark.parametrize("changes", range(0, 60, 3))
-def test_a_node_that_dies_while_it_starts_for_the_first_time_starts_after_all(changes: int) -> None:
-    async def story(simulation: Simulation) -> None:
+def test_a_node_that_dies_during_its_first_start_starts_the_next_time(changes: int) -> None:
+    async def scenario(simulation: Simulation) -> None:
         with contextlib.suppress(Crashed):
             await simulation.start(dies_after=changes)
             simulation.crash()
@@ -125,11 +125,11 @@ def test_a_node_that_dies_while_it_starts_for_the_first_time_starts_after_all(ch
 
         assert ready.cluster_id == simulation.node.cluster_id
 
-    Simulation(changes).run(story)
+    Simulation(changes).run(scenario)
 
 
-def test_a_directory_of_the_metadata_log_alone_holds_no_partitions() -> None:
-    async def story(simulation: Simulation) -> None:
+def test_a_directory_for_the_metadata_log_holds_no_partitions() -> None:
+    async def scenario(simulation: Simulation) -> None:
         await simulation.start()
         await create_topic(await simulation.connect(), "orders", partitions=6)
 
@@ -140,15 +140,13 @@ def test_a_directory_of_the_metadata_log_alone_holds_no_partitions() -> None:
         for directory in ("/a", "/b"):
             assert len([name for name in folders[directory] if name.startswith("orders-")]) == 3
 
-    Simulation(1, settings={"log.dirs": "/a,/b", "metadata.log.dir": "/meta"}).run(story)
+    Simulation(1, settings={"log.dirs": "/a,/b", "metadata.log.dir": "/meta"}).run(scenario)
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EROFS])
 @pytest.mark.parametrize("operations", [{"append"}, {"sync"}, {"create", "append", "sync", "rename"}])
-def test_a_directory_that_fails_takes_its_own_partitions_offline_and_no_others(
-    error: int, operations: set[str]
-) -> None:
-    async def story(simulation: Simulation) -> None:
+def test_a_failed_directory_takes_only_its_own_partitions_offline(error: int, operations: set[str]) -> None:
+    async def scenario(simulation: Simulation) -> None:
         await simulation.start()
         client = await simulation.connect()
         topic_id = await create_topic(client, "orders", partitions=4, configs=DURABLE)
@@ -169,11 +167,11 @@ def test_a_directory_that_fails_takes_its_own_partitions_offline_and_no_others(
         client = await simulation.connect()
         assert set(await produce(client, topic_id, everywhere)) == {ErrorCode.NONE}
 
-    Simulation(1, settings={"log.dirs": "/a,/b"}).run(story)
+    Simulation(1, settings={"log.dirs": "/a,/b"}).run(scenario)
 
 
-def test_a_node_whose_metadata_log_fails_says_so() -> None:
-    async def story(simulation: Simulation) -> None:
+def test_a_node_whose_metadata_log_fails_reports_it_and_ends() -> None:
+    async def scenario(simulation: Simulation) -> None:
         await simulation.start()
         client = await simulation.connect()
         simulation.disk.fail("/data/__cluster_metadata-0/", errno.EIO, operations={"append"})
@@ -191,17 +189,17 @@ def test_a_node_whose_metadata_log_fails_says_so() -> None:
         await simulation.wait_until_down()
         assert simulation.node.ended.done()
 
-    Simulation(1).run(story)
+    Simulation(1).run(scenario)
 
 
 def leader_epoch_of(simulation: Simulation, topic: str) -> int:
     return simulation.node.partitions.find(topic, 0).leader_epoch
 
 
-def test_a_start_that_fails_does_not_hide_that_records_were_lost() -> None:
-    """What is written in their place has a new leader epoch, whichever start gets as far as that."""
+def test_a_failed_start_does_not_hide_that_records_were_lost() -> None:
+    """New records at their offsets get a new leader epoch, whichever start succeeds first."""
 
-    async def story(simulation: Simulation) -> None:
+    async def scenario(simulation: Simulation) -> None:
         await simulation.start()
         client = await simulation.connect()
         topic_id = await create_topic(client, "orders")
@@ -209,20 +207,20 @@ def test_a_start_that_fails_does_not_hide_that_records_were_lost() -> None:
         epoch = leader_epoch_of(simulation, "orders")
         simulation.crash()
 
-        squatter = await simulation.network.listen(HOST, PORT, lambda stream: None)
-        squatter.start()
+        other_listener = await simulation.network.listen(HOST, PORT, lambda stream: None)
+        other_listener.start()
         with pytest.raises(CannotStart, match="in use"):
             await simulation.start()
-        squatter.close()
+        other_listener.close()
         await simulation.start()
 
         assert leader_epoch_of(simulation, "orders") > epoch
 
-    Simulation(1).run(story)
+    Simulation(1).run(scenario)
 
 
-def test_what_is_written_after_a_disk_was_replaced_has_a_new_leader_epoch() -> None:
-    async def story(simulation: Simulation) -> None:
+def test_records_written_after_a_disk_was_replaced_have_a_new_leader_epoch() -> None:
+    async def scenario(simulation: Simulation) -> None:
         await simulation.start()
         client = await simulation.connect()
         topic_id = await create_topic(client, "orders")
@@ -236,11 +234,11 @@ def test_what_is_written_after_a_disk_was_replaced_has_a_new_leader_epoch() -> N
         assert simulation.node.partitions.find("orders", 0).log.end_offset == 0
         assert leader_epoch_of(simulation, "orders") > epoch
 
-    Simulation(1, settings={"metadata.log.dir": "/meta"}).run(story)
+    Simulation(1, settings={"metadata.log.dir": "/meta"}).run(scenario)
 
 
 def test_a_clean_restart_keeps_leader_epochs() -> None:
-    async def story(simulation: Simulation) -> None:
+    async def scenario(simulation: Simulation) -> None:
         await simulation.start()
         await create_topic(await simulation.connect(), "orders")
         epoch = leader_epoch_of(simulation, "orders")
@@ -249,4 +247,4 @@ def test_a_clean_restart_keeps_leader_epochs() -> None:
 
         assert leader_epoch_of(simulation, "orders") == epoch
 
-    Simulation(1).run(story)
+    Simulation(1).run(scenario)

@@ -1,14 +1,14 @@
-"""A whole node, with everything that can go wrong going wrong: whatever it promised, it keeps.
+"""A whole node under all faults keeps its promises.
 
-Records that were acknowledged or read are there, once and in order; topics, settings and ids are as they were answered;
-a failing directory takes nothing else with it; the node starts on whatever a power cut left behind.
+Acknowledged and read records are there, once and in order. Topics, settings and ids are as they were acknowledged. A
+failing directory affects no other. The node starts on any data that a power cut left.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from penstock.testing.scenario import run_seed
+from simulator.scenario import run_seed
 
 
 def test_every_promise_is_kept(seed: int) -> None:
@@ -30,7 +30,7 @@ def test_every_promise_is_kept(seed: int) -> None:
         pytest.param(330261, id="power-cut-while-a-member-connects"),
     ],
 )
-def test_a_seed_that_failed_once_keeps_every_promise(known_seed: int) -> None:
+def test_a_seed_that_once_failed_keeps_every_promise(known_seed: int) -> None:
     keep_promises(known_seed)
 
 

@@ -1,4 +1,4 @@
-"""Faults that are put into transactions on purpose, and have to be found: see `harness.mutations`."""
+"""Bugs put into transactions on purpose. The simulation must find them: see `harness.mutations`."""
 
 from __future__ import annotations
 
@@ -8,32 +8,40 @@ from typing import Any
 
 import pytest
 
-from harness.mutations import Mutation, find_out
-from penstock.coordinator.group.offsets import Offsets
-from penstock.coordinator.group.transactional_commit import TransactionalCommits
-from penstock.coordinator.outcome import Outcome
-from penstock.coordinator.txn import adding, ending, initiating
-from penstock.coordinator.txn.markers import Markers
+from harness.mutations import Mutation, expect_detection
+from penstock.broker import transactional_produce
+from penstock.broker.handlers import txn_offset_commit
+from penstock.coordinator.group.offsets.offsets import Offsets
+from penstock.coordinator.group.offsets.transactional_commit import TransactionalCommits
+from penstock.coordinator.result import CoordinatorResult
+from penstock.coordinator.txn import add_partitions, end_txn, init_producer_id
+from penstock.coordinator.txn.markers import MarkerSender
 from penstock.coordinator.txn.shard import TransactionShard
 from penstock.coordinator.txn.transaction import PREPARED, State, Transaction
+from penstock.metadata.names import TRANSACTIONS_TOPIC
 from penstock.protocol.errors import ErrorCode
 from penstock.replication.partition import Partition
 from penstock.storage import producer_state
+from penstock.storage.flushing import Flusher
 from penstock.storage.loading import _Loader
 from penstock.storage.producer_state import ProducerState
 from penstock.storage.transactions.unstable import UnstableTransactions
+from simulator.scenario import run_seed
+from simulator.transactions.shared import ACCOUNTS
 
 SEEDS_AT_MOST = 60
+SEED_OF_EARLY_MARKERS = 6
+SLOW_SYNC_S = 0.2  # long enough for a power cut between two syncs
 
 
-# What readers see
+# Reads
 
 
-def shows_records_of_open_transactions(patch: pytest.MonkeyPatch) -> None:
+def returns_records_of_open_transactions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partition, "last_stable_offset", property(lambda partition: partition.high_watermark))
 
 
-def shows_records_when_the_newest_transaction_has_ended(patch: pytest.MonkeyPatch) -> None:
+def returns_records_when_the_newest_transaction_has_ended(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         UnstableTransactions,
         "first_offset",
@@ -41,33 +49,33 @@ def shows_records_when_the_newest_transaction_has_ended(patch: pytest.MonkeyPatc
     )
 
 
-def tells_too_few_aborted_transactions(patch: pytest.MonkeyPatch) -> None:
+def lists_too_few_aborted_transactions(patch: pytest.MonkeyPatch) -> None:
     read = Partition.read
 
-    def read_and_tell(partition: Partition, *arguments: Any, aborted: Any = None, **named: Any) -> Any:
+    def read_and_change(partition: Partition, *arguments: Any, aborted: Any = None, **named: Any) -> Any:
         records = read(partition, *arguments, aborted=aborted, **named)
         del (aborted or [])[:1]
         return records
 
-    patch.setattr(Partition, "read", read_and_tell)
+    patch.setattr(Partition, "read", read_and_change)
 
 
-def takes_more_for_aborted_than_was(patch: pytest.MonkeyPatch) -> None:
+def lists_aborted_transactions_too_early(patch: pytest.MonkeyPatch) -> None:
     read = Partition.read
 
-    def read_and_tell(partition: Partition, *arguments: Any, aborted: Any = None, **named: Any) -> Any:
+    def read_and_change(partition: Partition, *arguments: Any, aborted: Any = None, **named: Any) -> Any:
         records = read(partition, *arguments, aborted=aborted, **named)
         if aborted:
             aborted[:] = [each._replace(first_offset=each.first_offset - 10) for each in aborted]
         return records
 
-    patch.setattr(Partition, "read", read_and_tell)
+    patch.setattr(Partition, "read", read_and_change)
 
 
-# What partitions let in
+# Appends
 
 
-def takes_records_of_older_epochs(patch: pytest.MonkeyPatch) -> None:
+def accepts_records_of_older_epochs(patch: pytest.MonkeyPatch) -> None:
     def check_nothing(*args: Any, **named: Any) -> None:
         pass
 
@@ -81,10 +89,11 @@ def takes_records_of_older_epochs(patch: pytest.MonkeyPatch) -> None:
         return not has_open_transaction(partition.log.producers, producer_id)
 
     patch.setattr(ProducerState, "has_open_transaction", has_open_transaction)
-    patch.setattr(Partition, "needs_verification", needs_verification)
+    for module in (transactional_produce, txn_offset_commit):
+        patch.setattr(module, "needs_verification", needs_verification)
 
 
-def takes_markers_of_older_coordinators(patch: pytest.MonkeyPatch) -> None:
+def accepts_markers_of_older_coordinators(patch: pytest.MonkeyPatch) -> None:
     check = ProducerState.check_marker
 
     def check_all_but_the_coordinator(state: ProducerState, marker: Any) -> None:
@@ -93,12 +102,13 @@ def takes_markers_of_older_coordinators(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerState, "check_marker", check_all_but_the_coordinator)
 
 
-def lets_anybody_begin_a_transaction_in_a_partition(patch: pytest.MonkeyPatch) -> None:
-    """Neither is the coordinator asked, nor is a guard wanted. (A guard that is wanted and never out of force is not
-    found: while coordinators are in the same node, nothing comes between asking and writing that epochs do not catch.)
+def does_not_verify_transactions(patch: pytest.MonkeyPatch) -> None:
+    """The coordinator is not asked, and no guard is required. (A guard that is required but never invalidated is not
+    found: while coordinators are in the same node, epochs catch everything that comes between asking and writing.)
     """
     patch.setattr(ProducerState, "_check_transaction", lambda state, header, producer, guard: None)
-    patch.setattr(Partition, "needs_verification", lambda partition, producer_id, producer_epoch: False)
+    for module in (transactional_produce, txn_offset_commit):
+        patch.setattr(module, "needs_verification", lambda partition, producer_id, producer_epoch: False)
 
 
 def forgets_open_transactions_when_it_starts(patch: pytest.MonkeyPatch) -> None:
@@ -112,11 +122,15 @@ def forgets_open_transactions_when_it_starts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_Loader, "load", load_without)
 
 
-# What the coordinator decides
+# The transaction coordinator
 
 
-def does_not_know_producers_by_their_epoch(patch: pytest.MonkeyPatch) -> None:
-    check_producer, check, check_repeatable = adding.check_producer, ending._check, ending._check_repeatable
+def does_not_check_producer_epochs(patch: pytest.MonkeyPatch) -> None:
+    check_producer, check, check_repeatable = (
+        add_partitions.check_producer,
+        end_txn._check,
+        end_txn._check_repeatable,
+    )
 
     def with_present_epoch(decide: Callable[..., Any]) -> Callable[..., Any]:
         def decide_for_anybody(transaction: Transaction | None, producer: Any, **named: Any) -> Any:
@@ -126,37 +140,53 @@ def does_not_know_producers_by_their_epoch(patch: pytest.MonkeyPatch) -> None:
 
         return decide_for_anybody
 
-    patch.setattr(adding, "check_producer", with_present_epoch(check_producer))
-    patch.setattr(ending, "_check", with_present_epoch(check))
-    patch.setattr(ending, "_check_repeatable", with_present_epoch(check_repeatable))
+    patch.setattr(add_partitions, "check_producer", with_present_epoch(check_producer))
+    patch.setattr(end_txn, "_check", with_present_epoch(check))
+    patch.setattr(end_txn, "_check_repeatable", with_present_epoch(check_repeatable))
 
 
-def gives_the_same_epoch_to_everybody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(initiating, "raised", lambda client, new_producer_id: client)
+def never_raises_the_producer_epoch(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(init_producer_id, "bumped", lambda client, new_producer_id: client)
 
 
-def sends_markers_before_the_decision_is_safe(patch: pytest.MonkeyPatch) -> None:
+def syncs_slowly(patch: pytest.MonkeyPatch) -> None:
+    """No bug: the logs of decisions and of one topic sync slowly. So a power cut can come when the marker of another
+    topic is synced but the decision is not. With equal disks, that hardly ever happens.
+    """
+    request_sync = Flusher.request
+
+    def request_later(flusher: Flusher, offset: int) -> None:
+        if any(topic in flusher._name for topic in (TRANSACTIONS_TOPIC, ACCOUNTS)):
+            asyncio.get_running_loop().call_later(SLOW_SYNC_S, request_sync, flusher, offset)
+        else:
+            request_sync(flusher, offset)
+
+    patch.setattr(Flusher, "request", request_later)
+
+
+def sends_markers_before_the_decision_is_committed(patch: pytest.MonkeyPatch) -> None:
+    syncs_slowly(patch)
     end = TransactionShard.end
 
     def end_at_once(shard: TransactionShard, request: Any, **named: Any) -> Any:
         outcome = end(shard, request, **named)
         if outcome.when_committed is not None:
             asyncio.get_running_loop().call_soon(outcome.when_committed, ErrorCode.NONE)
-        return Outcome(outcome.response, outcome.records)
+        return CoordinatorResult(outcome.response, outcome.records)
 
     patch.setattr(TransactionShard, "end", end_at_once)
 
 
-def is_content_with_one_marker(patch: pytest.MonkeyPatch) -> None:
-    send = Markers.send
+def sends_only_one_marker(patch: pytest.MonkeyPatch) -> None:
+    send = MarkerSender.send
 
-    def send_one(markers: Markers, transactional_id: str, transaction: Transaction) -> None:
+    def send_one(markers: MarkerSender, transactional_id: str, transaction: Transaction) -> None:
         send(markers, transactional_id, transaction._replace(partitions=transaction.partitions[:1]))
 
-    patch.setattr(Markers, "send", send_one)
+    patch.setattr(MarkerSender, "send", send_one)
 
 
-def forgets_what_was_decided_when_it_loads(patch: pytest.MonkeyPatch) -> None:
+def forgets_decisions_when_it_loads(patch: pytest.MonkeyPatch) -> None:
     loaded = TransactionShard.loaded
 
     def loaded_undecided(shard: TransactionShard) -> None:
@@ -168,11 +198,11 @@ def forgets_what_was_decided_when_it_loads(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TransactionShard, "loaded", loaded_undecided)
 
 
-def never_loses_patience(patch: pytest.MonkeyPatch) -> None:
+def never_aborts_after_the_timeout(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TransactionShard, "_set_deadline", lambda shard, transactional_id, delay_ms: None)
 
 
-def loses_patience_with_what_is_prepared(patch: pytest.MonkeyPatch) -> None:
+def aborts_prepared_transactions_after_the_timeout(patch: pytest.MonkeyPatch) -> None:
     init_producer_id = TransactionShard.init_producer_id
 
     def init_with_deadline(shard: TransactionShard, transactional_id: str, request: Any) -> Any:
@@ -185,7 +215,7 @@ def loses_patience_with_what_is_prepared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TransactionShard, "init_producer_id", init_with_deadline)
 
 
-# What groups make of it
+# Offsets of groups
 
 
 def applies_offsets_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -207,7 +237,7 @@ def drops_offsets_of_committed_transactions(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def tells_offsets_that_are_about_to_change(patch: pytest.MonkeyPatch) -> None:
+def returns_unstable_offsets(patch: pytest.MonkeyPatch) -> None:
     fetch = Offsets.fetch
     patch.setattr(
         Offsets,
@@ -218,36 +248,44 @@ def tells_offsets_that_are_about_to_change(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def takes_offsets_of_members_that_were_put_out(patch: pytest.MonkeyPatch) -> None:
+def accepts_offsets_of_removed_members(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TransactionalCommits, "_check", lambda commits, request, version: None)
 
 
 @pytest.mark.parametrize(
     ("mutation", "first_seed"),
     [
-        (shows_records_of_open_transactions, 0),
-        (shows_records_when_the_newest_transaction_has_ended, 0),
-        (tells_too_few_aborted_transactions, 0),
-        (takes_more_for_aborted_than_was, 0),
-        (takes_records_of_older_epochs, 2),
-        (takes_markers_of_older_coordinators, 0),
-        (lets_anybody_begin_a_transaction_in_a_partition, 0),
+        (returns_records_of_open_transactions, 0),
+        (returns_records_when_the_newest_transaction_has_ended, 0),
+        (lists_too_few_aborted_transactions, 0),
+        (lists_aborted_transactions_too_early, 0),
+        (accepts_records_of_older_epochs, 2),
+        (accepts_markers_of_older_coordinators, 0),
+        (does_not_verify_transactions, 0),
         (forgets_open_transactions_when_it_starts, 0),
-        (does_not_know_producers_by_their_epoch, 0),
-        (gives_the_same_epoch_to_everybody, 0),
-        (sends_markers_before_the_decision_is_safe, 55),
-        (is_content_with_one_marker, 0),
-        (forgets_what_was_decided_when_it_loads, 1),
-        (never_loses_patience, 0),
-        (loses_patience_with_what_is_prepared, 0),
+        (does_not_check_producer_epochs, 0),
+        (never_raises_the_producer_epoch, 0),
+        (sends_markers_before_the_decision_is_committed, SEED_OF_EARLY_MARKERS),
+        (sends_only_one_marker, 0),
+        (forgets_decisions_when_it_loads, 1),
+        (never_aborts_after_the_timeout, 0),
+        (aborts_prepared_transactions_after_the_timeout, 0),
         (applies_offsets_at_once, 0),
         (drops_offsets_of_committed_transactions, 0),
-        (tells_offsets_that_are_about_to_change, 23),
-        (takes_offsets_of_members_that_were_put_out, 6),
+        (returns_unstable_offsets, 23),
+        (accepts_offsets_of_removed_members, 6),
     ],
 )
-def test_transactions_with_this_fault_are_found_out(
+def test_the_simulation_finds_this_bug_in_transactions(
     mutation: Mutation, first_seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`first_seed` is one that found it once, to be quick; others will do as well."""
-    find_out(mutation, monkeypatch, range(first_seed, first_seed + SEEDS_AT_MOST), has_transactions=True)
+    """`first_seed` found it once, which is fast; other seeds find it too."""
+    expect_detection(
+        mutation, monkeypatch, range(first_seed, first_seed + SEEDS_AT_MOST), has_transactions=True
+    )
+
+
+def test_slow_syncs_alone_break_no_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    syncs_slowly(monkeypatch)
+
+    run_seed(SEED_OF_EARLY_MARKERS, has_transactions=True)

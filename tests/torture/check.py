@@ -1,4 +1,4 @@
-"""Whether a log holds what its writers were promised: all of it, once, where it was promised, in order."""
+"""Checks that a log holds every acknowledged record: once, at its offset, in order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN_COUNT = 5
 
 
 def read_partition(port: int, topic: str, partition: int) -> list[tuple[int, bytes]]:
-    """All that a consumer finds, from the first offset to the last: (offset, value)."""
+    """All records that a consumer reads: (offset, value)."""
     with WireConnection(port) as connection:
         end = end_offset(connection, topic, partition)
     settings = {"bootstrap.servers": f"127.0.0.1:{port}", "group.id": "unused", "enable.auto.commit": False}
@@ -34,13 +34,13 @@ def read_partition(port: int, topic: str, partition: int) -> list[tuple[int, byt
 
 
 def faults(found: Sequence[tuple[int, bytes]], ledger: Ledger, *, is_complete: bool) -> list[str]:
-    """What is wrong with one partition, in words; nothing if all is well."""
+    """The faults of one partition; empty if there are none."""
     name = f"partition {ledger.partition}"
-    faults = [f"{name}: {complaint}" for complaint in ledger.complaints[:SHOWN_COUNT]]
+    faults = [f"{name}: {error}" for error in ledger.errors[:SHOWN_COUNT]]
     offsets = [offset for offset, _ in found]
     if offsets != list(range(len(found))):
         gap = next(at for at, offset in enumerate(offsets) if at != offset)
-        faults.append(f"{name}: offsets are not contiguous, {offsets[gap]} stands where {gap} should")
+        faults.append(f"{name}: offsets are not contiguous, {offsets[gap]} is where {gap} should be")
     by_offset = dict(found)
     lost = [offset for offset, value in ledger.acknowledged.items() if by_offset.get(offset) != value]
     faults += [
@@ -48,11 +48,11 @@ def faults(found: Sequence[tuple[int, bytes]], ledger: Ledger, *, is_complete: b
         for offset in lost[:SHOWN_COUNT]
     ]
     if len(lost) > SHOWN_COUNT:
-        faults.append(f"{name}: and {len(lost) - SHOWN_COUNT} more that were acknowledged are not there")
+        faults.append(f"{name}: and {len(lost) - SHOWN_COUNT} more acknowledged records are missing")
     sequences = [int(value.rpartition(b":")[2]) for _, value in found]
     for before, after in pairwise(sequences):
         if after <= before:
-            faults.append(f"{name}: record {after} comes after {before}: twice, or out of order")
+            faults.append(f"{name}: record {after} comes after {before}: a duplicate, or out of order")
             break
     if is_complete and sequences != list(range(ledger.sent)):
         missing = len(set(range(ledger.sent)) - set(sequences))

@@ -1,7 +1,7 @@
-"""Those who commit offsets through every crash, and remember what the broker promised them.
+"""Clients that commit offsets through every crash, and keep what the broker acknowledged.
 
-- `RawCommitter` commits for a group without members, as fast as it is answered, each offset higher than the last.
-- `Churn` is a group whose members join, read, commit and leave all the time, so that a crash falls into a rebalance.
+- `RawCommitter` commits for a group without members as fast as it gets responses, always a higher offset.
+- `Churn` is a group whose members constantly join, read, commit and leave, so that crashes hit rebalances.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ NOT_YET = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
-"""What a broker that just started may answer."""
+"""Errors of a broker that has just started."""
 
 
 @dataclass(slots=True)
 class Promises:
-    """What one group was promised: by partition, the highest offset that was acknowledged and the highest asked for."""
+    """By partition of one group, the highest acknowledged offset and the highest one sent."""
 
     group: str
     acknowledged: dict[int, int] = field(default_factory=dict)
     asked: dict[int, int] = field(default_factory=dict)
     count: int = 0
-    complaints: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
 
     def ask_for(self, partition: int, offset: int) -> None:
         self.asked[partition] = max(offset, self.asked.get(partition, -1))
@@ -77,7 +77,7 @@ class RawCommitter:
         assert not self._thread.is_alive()
 
     def hold(self) -> None:
-        """While the broker is dead: do not come back before `release`, or new commits hide the loss of old ones."""
+        """While the broker is down: wait for `release`, or new commits would hide the loss of old ones."""
         self._free.clear()
 
     def release(self) -> None:
@@ -114,13 +114,11 @@ class RawCommitter:
             if answer.error_code is ErrorCode.NONE:
                 self.promises.acknowledge(answer.partition_index, self._offset)
             elif answer.error_code not in NOT_YET:
-                self.promises.complaints.append(
-                    f"a commit of {self._offset} was refused: {answer.error_code!r}"
-                )
+                self.promises.errors.append(f"a commit of {self._offset} was rejected: {answer.error_code!r}")
 
 
 class Churn:
-    """Three members, each of which leaves after a few seconds and comes back as another one."""
+    """Three members. Each leaves after a few seconds and comes back as a new one."""
 
     MEMBER_COUNT = 3
 
@@ -129,7 +127,7 @@ class Churn:
     ) -> None:
         self.promises = Promises(group)
         self.read_end: dict[int, int] = {}
-        """By partition: all records before this offset were handed to one member or another."""
+        """By partition: all records before this offset were delivered to some member."""
         self._topic = topic
         self._settings = {
             "bootstrap.servers": bootstrap,
@@ -158,10 +156,10 @@ class Churn:
         self._stopping.set()
         for thread in self._threads:
             thread.join(GIVE_UP_SECONDS)
-            assert not thread.is_alive(), f"a member of {self.promises.group} does not end"
+            assert not thread.is_alive(), f"a member of {self.promises.group} did not stop"
 
     def read_to(self, ends: dict[int, int]) -> None:
-        """One more member reads and commits all that is left."""
+        """One more member reads and commits everything that is left."""
         consumer = self._join()
         while self.read_end != ends or self.promises.acknowledged != ends:
             self._read(consumer)
@@ -196,7 +194,7 @@ class Churn:
         try:
             committed = consumer.commit(asynchronous=False) or []
         except KafkaException:
-            return  # fenced, in a rebalance, or the broker is gone: nothing was promised
+            return  # fenced, rebalancing, or the broker is down: nothing was acknowledged
         with self._lock:
             for place in committed:
                 if place.error is None and place.offset >= 0:
@@ -208,8 +206,6 @@ class Churn:
                 partition, offset = message.partition(), message.offset()
                 end = self.read_end.get(partition, 0)
                 if offset > end:
-                    self.promises.complaints.append(
-                        f"partition {partition}: {offset} was read, but not {end}"
-                    )
+                    self.promises.errors.append(f"partition {partition}: read up to {offset}, but not {end}")
                 self.read_end[partition] = max(end, offset + 1)
                 self.promises.ask_for(partition, offset + 1)

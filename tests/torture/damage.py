@@ -1,8 +1,8 @@
-"""What a power cut may leave behind: after the last byte that was promised, anything at all.
+"""Simulates a power cut: anything may follow the last acknowledged byte.
 
-Only the active segment of a log is touched, and only beyond what the broker promised: torn batches, zeroes and garbage
-are appended, unpromised batches are cut off or mangled, and the indexes of that segment, which are never promised, are
-emptied or filled with nonsense. A log has to recover from all of it without losing a promised record.
+It touches only the active segment of a log, beyond what the broker acknowledged. It appends torn batches, zeroes and
+garbage, cuts off or mangles unacknowledged batches, and empties or overwrites the segment's indexes. A log must
+recover from all of this without losing an acknowledged record.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ LENGTH_BYTES = 12
 
 
 def damage_tail(folder: Path, rng: random.Random, *, promised_end: int | None) -> str:
-    """Damages one partition's folder and says how. Without `promised_end` nothing written is touched."""
+    """Damage one partition's folder; what was done. Without `promised_end`, written data is not touched."""
     log = max(folder.glob("*.log"), default=None)
     if log is None:
-        return "nothing, for there is no segment"
+        return "nothing, there is no segment"
     done = [_damage_log(log, rng, promised_end)]
     for suffix in (".index", ".timeindex", ".txnindex"):
         index = log.with_suffix(suffix)
@@ -59,7 +59,7 @@ def _damage_index(index: Path, rng: random.Random) -> str:
 
 
 def _half_a_batch(data: bytes, rng: random.Random) -> bytes:
-    """The beginning of a batch that is like the first one in the file."""
+    """The beginning of a batch like the first one in the file."""
     if len(data) < LENGTH_BYTES + 1:
         return b"\x00"
     size = LENGTH_BYTES + struct.unpack_from(">i", data, 8)[0]
@@ -67,7 +67,7 @@ def _half_a_batch(data: bytes, rng: random.Random) -> bytes:
 
 
 def _position_after(data: bytes, offset: int) -> int:
-    """Where the first batch begins that lies wholly at or after `offset`; before it stands what is promised."""
+    """The position of the first batch at or after `offset`; everything before it is acknowledged."""
     position = 0
     while position + BATCH_HEAD.size <= len(data):
         base_offset, length, *_rest = BATCH_HEAD.unpack_from(data, position)
@@ -78,7 +78,7 @@ def _position_after(data: bytes, offset: int) -> int:
 
 
 def recovery_point(log_directory: Path, partition: str) -> int:
-    """What the broker noted as safely on disk; a disk that keeps its word never loses anything below it."""
+    """The broker's recovery point: a working disk never loses anything below it."""
     checkpoint = log_directory / "recovery-point-offset-checkpoint"
     if not checkpoint.exists():
         return 0

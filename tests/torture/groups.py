@@ -1,8 +1,8 @@
-"""Kill a broker with SIGKILL in the middle of rebalances and commits, and see that no group loses what it committed.
+"""Kill a broker with SIGKILL during rebalances and commits, and check that no group loses committed offsets.
 
-Some groups commit as fast as they can, others have members that come and go. At random moments the process is killed,
-sometimes again while it loads; in between its logs of offsets end with what a torn write might leave there. After each
-start every group must find at least the offsets that were acknowledged, and none that nobody asked for.
+Some groups commit as fast as they can, others have members that join and leave. At random moments the process is
+killed, sometimes again while it loads. In between, torn writes are appended to its offset logs. After each start
+every group must find at least the acknowledged offsets, and none that was never committed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from itertools import chain
 
 from harness.admin import create_topics
 from harness.brokers import Broker
+from harness.group_timeouts import SHORT_GROUP_TIMEOUTS
 from harness.load import Load
 from harness.requests import ask
 from harness.waiting import wait_until
@@ -31,13 +32,8 @@ FETCH_VERSION = 7
 PROGRESS_SECONDS = 60.0
 SESSION_MS = 1500
 SETTINGS = {
-    "group.initial.rebalance.delay.ms": "0",
-    "group.min.session.timeout.ms": "1000",
-    "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "200",
-    "group.consumer.min.session.timeout.ms": "1000",
+    **SHORT_GROUP_TIMEOUTS,
     "group.consumer.session.timeout.ms": str(SESSION_MS),
-    "group.consumer.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "4",
     "offsets.topic.segment.bytes": "1048576",
 }
@@ -65,7 +61,7 @@ def torture_groups(
     is_damaging: bool = True,
     say: Callable[[str], None] = lambda line: None,
 ) -> GroupReport:
-    """Runs it all on a broker that is not started yet, and leaves it stopped."""
+    """Run everything on a broker that is not started yet, and leave it stopped."""
     rng = random.Random(seed)
     broker.start()
     create_topics(broker.bootstrap, TOPIC, partitions=len(PARTITIONS))
@@ -88,7 +84,7 @@ def torture_groups(
             for committer in raw:
                 committer.hold()
             damage = _damage(broker, rng) if is_damaging else "none"
-            while rng.random() < 0.15:  # and once more, while it recovers or loads
+            while rng.random() < 0.15:  # again, while it recovers or loads
                 broker.launch()
                 time.sleep(rng.uniform(0.0, 0.4))
                 broker.kill()
@@ -107,7 +103,7 @@ def torture_groups(
         actor.stop()
     if not faults:
         faults = _finish(broker, churns, load)
-    faults += [complaint for promises in all_promises for complaint in promises.complaints]
+    faults += [error for promises in all_promises for error in promises.errors]
     broker.restart()
     faults += _faults(broker, all_promises)
     broker.stop()
@@ -116,7 +112,7 @@ def torture_groups(
 
 
 def _wait_for_progress(all_promises: list[Promises]) -> None:
-    """Until every group committed something since the last start: only then is a kill in the middle of work."""
+    """Wait until every group has committed since the last start, so that the kill comes under load."""
     before = {promises.group: promises.count for promises in all_promises}
 
     def waiting() -> list[str]:
@@ -124,19 +120,19 @@ def _wait_for_progress(all_promises: list[Promises]) -> None:
 
     deadline = time.monotonic() + PROGRESS_SECONDS
     while stuck := waiting():
-        assert time.monotonic() < deadline, f"nothing was committed for {PROGRESS_SECONDS:.0f} s by {stuck}"
+        assert time.monotonic() < deadline, f"no commits for {PROGRESS_SECONDS:.0f} s by {stuck}"
         time.sleep(0.005)
 
 
 def _damage(broker: Broker, rng: random.Random) -> str:
-    """What a torn write leaves behind the last whole one. Nothing that was written is touched."""
+    """Append what a torn write would leave. Written data is not touched."""
     folders = sorted(broker.log_directories[0].glob("__consumer_offsets-*"))
     chosen = rng.sample(folders, rng.randint(0, min(2, len(folders))))
     return "; ".join(damage_tail(folder, rng, promised_end=None) for folder in chosen) or "none"
 
 
 def _faults(broker: Broker, all_promises: list[Promises]) -> list[str]:
-    """What the groups find now, held against what they were promised before."""
+    """Compare the groups' offsets with what was acknowledged before."""
     faults = []
     with WireConnection(broker.port) as connection:
         for promises in all_promises:
@@ -150,7 +146,7 @@ def _faults(broker: Broker, all_promises: list[Promises]) -> list[str]:
 def offset_faults(
     group: str, *, promised: dict[int, int], asked: dict[int, int], found: dict[int, tuple[int, str]]
 ) -> list[str]:
-    """What is wrong with the offsets of one group, in words; nothing if all is well."""
+    """The faults of one group's offsets; empty if there are none."""
     faults = []
     for partition in PARTITIONS:
         offset, metadata = found.get(partition, (-1, ""))
@@ -159,14 +155,14 @@ def offset_faults(
                 f"{group}: partition {partition} went back to {offset}, but {promised[partition]} was acknowledged"
             )
         if offset > asked.get(partition, -1):
-            faults.append(f"{group}: partition {partition} is at {offset}, which nobody committed")
+            faults.append(f"{group}: partition {partition} is at {offset}, which was never committed")
         if metadata and metadata != f"at {offset}":
             faults.append(f"{group}: partition {partition} is at {offset}, with the metadata of {metadata!r}")
     return faults
 
 
 def committed(connection: WireConnection, group: str) -> dict[int, tuple[int, str]]:
-    """Offset and metadata by partition, once the coordinator has loaded them."""
+    """Offset and metadata by partition, after the coordinator has loaded them."""
     topic = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=PARTITIONS)
     request = OffsetFetchRequest(group_id=group, topics=[topic])
     answers = []
@@ -184,7 +180,7 @@ def committed(connection: WireConnection, group: str) -> dict[int, tuple[int, st
 
 
 def _finish(broker: Broker, churns: list[Churn], load: Load) -> list[str]:
-    """After the last start the groups still work: each reads on to the end, and commits it."""
+    """After the last start the groups still work: each reads to the end and commits it."""
     with WireConnection(broker.port) as connection:
         ends = {partition: end_offset(connection, TOPIC, partition) for partition in PARTITIONS}
         faults = (
@@ -198,6 +194,6 @@ def _finish(broker: Broker, churns: list[Churn], load: Load) -> list[str]:
             }
             if found != ends:
                 faults.append(
-                    f"{churn.promises.group}: committed {found} at the end, but the topic ends at {ends}"
+                    f"{churn.promises.group}: committed {found} in the end, but the topic ends at {ends}"
                 )
     return faults

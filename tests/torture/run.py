@@ -1,8 +1,8 @@
-"""Kill a broker with SIGKILL under load, again and again, and see that it keeps every promise.
+"""Kill a broker with SIGKILL under load, repeatedly, and check that it keeps every promise.
 
-A topic with flush.messages=1 is written by idempotent and by raw producers with acks=all. At random moments the
-process is killed, sometimes again while it recovers; in between the unpromised tails of its files are damaged, as a
-power cut would; then it starts again on the same data. After the last round every partition is read and checked.
+Idempotent and raw producers with acks=all write to a topic with flush.messages=1. At random moments the process is
+killed, sometimes again while it recovers. In between, the unacknowledged ends of its files are damaged, as in a
+power cut. Then it restarts on the same data. After the last round every partition is read and checked.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def torture(
     is_damaging: bool = True,
     say: Callable[[str], None] = lambda line: None,
 ) -> Report:
-    """Runs it all on a broker that is not started yet, and leaves it stopped."""
+    """Run everything on a broker that is not started yet, and leave it stopped."""
     rng = random.Random(seed)
     broker.start()
     create_topics(
@@ -68,7 +68,7 @@ def torture(
         broker.kill()
         kills += 1
         done = _damage(broker, raw, rng) if is_damaging else "none"
-        while rng.random() < 0.15:  # and once more, while it recovers
+        while rng.random() < 0.15:  # again, while it recovers
             broker.launch()
             time.sleep(rng.uniform(0.0, 0.3))
             broker.kill()
@@ -99,7 +99,7 @@ def torture(
 
 
 def _wait_for_progress(ledgers: list[Ledger]) -> None:
-    """Until every partition acknowledged something since the last start: only then is a kill in the middle of load."""
+    """Wait until every partition has acknowledged a record since the last start, so that the kill comes under load."""
     before = {ledger.partition: len(ledger.acknowledged) for ledger in ledgers}
     waiting = list(ledgers)
     deadline = time.monotonic() + PROGRESS_SECONDS
@@ -107,13 +107,14 @@ def _wait_for_progress(ledgers: list[Ledger]) -> None:
         waiting = [ledger for ledger in waiting if len(ledger.acknowledged) <= before[ledger.partition]]
         stuck = [ledger.partition for ledger in waiting]
         assert time.monotonic() < deadline, (
-            f"nothing acknowledged for {PROGRESS_SECONDS:.0f} s in partitions {stuck}"
+            f"no acknowledgement for {PROGRESS_SECONDS:.0f} s in partitions {stuck}"
         )
         time.sleep(0.005)
 
 
 def _damage(broker: Broker, raw: list[RawWriter], rng: random.Random) -> str:
-    """Spoils one or two tails. Only raw writers know at once what they were promised, so only theirs may be cut."""
+    """Damage the end of one or two logs. Only raw writers know at once what was acknowledged, so only theirs are
+    cut."""
     done = []
     for writer in rng.sample(raw, rng.randint(0, 2)):
         writer.settle()
@@ -134,7 +135,7 @@ def _damage(broker: Broker, raw: list[RawWriter], rng: random.Random) -> str:
 
 
 def _end_offset_faults(broker: Broker, ledgers: list[Ledger]) -> list[str]:
-    """A quick look after each start, so that a loss is seen in the round that made it."""
+    """A quick check after each start, so that a loss is found in the round that caused it."""
     broken = []
     with wire.WireConnection(broker.port) as connection:
         for ledger in ledgers:

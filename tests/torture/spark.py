@@ -1,10 +1,10 @@
-"""Kill Spark queries with SIGKILL, their Python workers, their driver and their broker: what goes in comes out once.
+"""Kill Spark queries with SIGKILL, their Python workers, driver and broker: every input has its output exactly once.
 
-A feeder sends without end, a reader of committed records follows the output. Whatever dies is started again: the broker
-at once, the driver as a supervisor would. After every kill what the reader has seen so far must be right, and at the
-end it must be all (`spark_kinds` says what that is), another reader must see the same, and no transaction may be open.
+A feeder sends without end, a read_committed reader follows the output. Killed processes are restarted: the broker at
+once, the driver as by a supervisor. After every kill the output so far must be right. In the end it must be complete
+(`spark_kinds` defines it), another reader must see the same, and no transaction may be open.
 
-The seed decides what is killed when, round by round: a round does not depend on how long those before it took.
+The seed decides what is killed when, for each round on its own, however long earlier rounds took.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "4",
 }
-KEPT = {"retention.ms": "-1"}  # also records of another time
+KEPT = {"retention.ms": "-1"}  # also old records
 PROGRESS_SECONDS = 360.0  # for a driver that starts on a busy machine
 POLL_SECONDS = 0.2
-AGAIN = 0.25  # of the rounds kill once more, before the query has recovered
+AGAIN = 0.25  # fraction of rounds that kill once more, before the query has recovered
 RESTARTS_MAX = 10  # by itself, without a kill
 SHOWN_COUNT = 5
 
@@ -46,11 +46,11 @@ class SparkReport:
     rounds: int = 0
     kills: Counter[str] = field(default_factory=Counter)
     restarts: int = 0
-    """Of drivers that ended by themselves."""
+    """Drivers that ended by themselves."""
     records: int = 0
-    """That went in."""
+    """Input records."""
     written: int = 0
-    """That came out."""
+    """Output records."""
     seconds: float = 0.0
     faults: list[str] = field(default_factory=list)
 
@@ -59,7 +59,7 @@ class SparkReport:
         verdict = "all right" if not self.faults else "WRONG"
         return (
             f"{verdict}: {_minutes(self.seconds)}, {self.kills.total()} kills ({kills}), "
-            f"{self.restarts} drivers gave up by themselves, {self.records:,} records in, {self.written:,} out"
+            f"{self.restarts} drivers failed by themselves, {self.records:,} records in, {self.written:,} out"
         )
 
 
@@ -74,7 +74,7 @@ def torture_spark(
     steps_per_second: int = 100,
     say: Say = lambda line: None,
 ) -> SparkReport:
-    """Kills so many times, or for so long, queries of these kinds in one driver. Takes a broker that is not started
+    """Kill queries of these kinds in one driver, so many times or for so long. Takes a broker that is not started
     yet, and leaves it stopped."""
     folder.mkdir(parents=True, exist_ok=True)
     run = _Run(broker, folder, [KINDS[kind] for kind in kinds], seed, steps_per_second, say)
@@ -112,20 +112,20 @@ class _Run:
                     admin.create_topic(topic, partitions=PARTITION_COUNT, config=KEPT)
             admin.create_topic(decisions.TOPIC, partitions=1, config=decisions.CONFIG)
         _fill_log_of_decisions(broker.bootstrap)
-        # What came out is read before what went in: so of that there is never too little.
+        # The output is read before the input, so that no input is missing for it.
         self._reader = Reader(broker.bootstrap, [topic for kind in kinds for topic in kind.outputs])
         self._input = Reader(broker.bootstrap, [topic for kind in kinds for topic in kind.inputs])
         self._feeder = Feeder(broker.bootstrap, kinds, seed=seed, steps_per_second=steps_per_second)
         self._driver = Driver(broker.bootstrap, folder, kinds)
         self._driver.start()
 
-    # -- what is done
+    # -- rounds
 
     def kill_for(self, rounds: int, seconds: float | None) -> None:
         for number in range(1, rounds + 1):
             if seconds is not None and time.monotonic() - self._began > seconds:
                 return
-            # One for each round: what is killed in it does not depend on what chance did before.
+            # One generator per round: what is killed does not depend on earlier rounds.
             rng = random.Random(f"{self._seed}:{number}")
             seen = self._counts()
             self._wait_until(lambda at=seen: self._is_ahead_of(at), "every query writes something")  # type: ignore[misc]
@@ -142,13 +142,13 @@ class _Run:
             assert not self.report.faults, f"wrong after round {number}"
 
     def come_to_an_end(self) -> None:
-        """All that was sent is processed, to the last."""
+        """All input is processed, to the last record."""
         self._feeder.stop()
         self._wait_until(self._is_all_there, self._what_is_missing)
-        for records in self._feeder.last_words():
+        for records in self._feeder.last_records():
             self._feeder.send(records)
             self._wait_until(self._is_all_there, self._what_is_missing)
-        self._say("the end", "all that went in was processed")
+        self._say("the end", "all input was processed")
 
     def close(self) -> None:
         self._feeder.stop()
@@ -157,7 +157,7 @@ class _Run:
             self._check()
             self._check_once_more()
         else:
-            self.report.faults.append("what was written cannot be read")
+            self.report.faults.append("the output cannot be read")
         self.report.records, self.report.written = self._input.count, self._reader.count
         self.report.seconds = time.monotonic() - self._began
         for reader in (self._reader, self._input):
@@ -167,33 +167,33 @@ class _Run:
     # -- kills
 
     def _choice(self, rng: random.Random, number: int) -> str:
-        """Each in turn to begin with, so that a short run has them all."""
+        """First each kind in turn, so that a short run has all of them."""
         return KILLED[-number] if number <= len(KILLED) else rng.choice(KILLED)
 
     def _kill(self, what: str, rng: random.Random) -> str:
         leaves_workers, away_s = rng.random() < 0.5, rng.choice([0.0, 0.0, 1.0, 5.0])
-        said = what
+        description = what
         if what == WORKER:
             module = self._driver.kill_worker(rng)
-            said = f"{WORKER} ({module})"
+            description = f"{WORKER} ({module})"
             if module is None:  # there is none yet
                 what = DRIVER
         if what == DRIVER:
-            said = f"{DRIVER}{', not its workers' if leaves_workers else ''}"
+            description = f"{DRIVER}{', not its workers' if leaves_workers else ''}"
             self._driver.kill(leaves_workers=leaves_workers)
             self._driver.start()
         elif what == BROKER:
-            said = f"{BROKER}{f', for {away_s:.0f} s' if away_s else ''}"
+            description = f"{BROKER}{f', for {away_s:.0f} s' if away_s else ''}"
             self._broker.kill()
             time.sleep(away_s)
             self._broker.start()
         self.report.kills[what] += 1
-        return said
+        return description
 
-    # -- what is seen
+    # -- checks
 
     def _look(self) -> bool:
-        """Read on; whether there was somebody to ask."""
+        """Read on; whether a broker answered."""
         is_output_read = self._reader.look()
         return self._input.look() and is_output_read
 
@@ -212,7 +212,7 @@ class _Run:
 
     def _what_is_missing(self) -> str:
         missing = [one for kind in self._kinds for one in kind.missing(self._found)]
-        return f"all is written; {len(missing)} are missing: {'; '.join(missing[:SHOWN_COUNT])}"
+        return f"all input is sent; {len(missing)} are missing: {'; '.join(missing[:SHOWN_COUNT])}"
 
     def _check(self) -> None:
         for kind in self._kinds:
@@ -221,12 +221,12 @@ class _Run:
             self.report.faults += [fault for fault in new if fault not in self.report.faults]
 
     def _check_once_more(self) -> None:
-        """What was read once stays: another reader sees the same from the start, and nobody holds it back."""
+        """Output that was read once stays: another reader sees the same from the start, and no transaction is open."""
         with Reader(self._broker.bootstrap, list(self._reader.rows)) as other:
             is_read = other.look()
             for topic, rows in other.rows.items():
                 if not is_read or sorted(rows, key=_place) != sorted(self._reader.rows[topic], key=_place):
-                    self.report.faults.append(f"{topic}: one who reads it again does not see the same")
+                    self.report.faults.append(f"{topic}: a second reader does not see the same")
         with Admin(self._broker.bootstrap) as admin:
             hanging = admin.list_transactions(states=["Ongoing"])
         self.report.faults += [f"open: {each.transactional_id}" for each in hanging[:SHOWN_COUNT]]
@@ -235,16 +235,16 @@ class _Run:
     def _found(self) -> Found:
         return {**self._reader.rows, **self._input.rows}
 
-    # -- the rest
+    # -- helpers
 
     def _keep_alive(self) -> None:
         if not self._driver.is_alive:
             self.report.restarts += 1
             self._restarts_in_a_row += 1
             assert self._restarts_in_a_row <= RESTARTS_MAX, (
-                f"it only fails; the driver says {self._driver.log}"
+                f"it only fails; see the driver's log {self._driver.log}"
             )
-            self._say("", f"the driver gave up and is started again: {self._driver.last_words()}")
+            self._say("", f"the driver failed and is restarted: {self._driver.last_error()}")
             self._driver.start()
 
     def _wait_until(self, is_so: Callable[[], bool], what: str | Callable[[], str]) -> None:
@@ -252,9 +252,9 @@ class _Run:
         deadline = time.monotonic() + PROGRESS_SECONDS
         while not is_so():
             if time.monotonic() > deadline:
-                said = what if isinstance(what, str) else what()
+                description = what if isinstance(what, str) else what()
                 raise AssertionError(
-                    f"not within {PROGRESS_SECONDS:.0f} s: {said}; the driver says {self._driver.log}"
+                    f"not within {PROGRESS_SECONDS:.0f} s: {description}; see the driver's log {self._driver.log}"
                 )
             time.sleep(POLL_SECONDS)
 
@@ -267,7 +267,7 @@ class _Run:
 
 
 def _fill_log_of_decisions(bootstrap: str) -> None:
-    """With entries of another sink: whoever takes the place of a killed process reads the end of a long log alone."""
+    """Adds entries of another sink, so that a successor of a killed process has to read the end of a long log."""
     with Producer(bootstrap) as producer:
         for number in range(decisions.TAILS[0] + 100):
             claim = Claim("of-old", run=f"run-{number}", replaces=f"run-{number - 1}")

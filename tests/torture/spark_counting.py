@@ -1,4 +1,4 @@
-"""A streams application that is killed: words, counted exactly once. Run by `torture.spark` as a user would run it.
+"""A streams application to be killed: words, counted exactly once. `torture.spark` runs it like a user would.
 
 penstock pipeline run tests/torture/spark_counting.py --brokers BOOTSTRAP
 """

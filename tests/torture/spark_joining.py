@@ -1,7 +1,8 @@
-"""A streams application that is killed: what Arrow cannot fold. Run by `torture.spark` as a user would run it.
+"""A streams application to be killed, with operators that Arrow cannot fold. `torture.spark` runs it like a user
+would.
 
-The join keeps records of both sides in pages of state and wakes up by timers; its results go through a topic of the
-application's own to a second query, where a function of the user's folds them. No update is left out (no cache).
+The join keeps records of both sides in pages of state and uses timers. Its results go through an internal topic to a
+second query, where a user's function folds them. Every update is written (no cache).
 
 penstock pipeline run tests/torture/spark_joining.py --brokers BOOTSTRAP
 """
@@ -18,7 +19,7 @@ app = App(
     brokers=os.environ["PENSTOCK_BOOTSTRAP_SERVERS"],
     buffered_records_per_partition=700,
     statestore_cache_max_bytes=0,
-    repartition_purge_interval_ms=1000,  # what was processed is deleted often, so that kills come at that time too
+    repartition_purge_interval_ms=1000,  # processed records are deleted often, so that kills come then too
 )
 
 
@@ -27,7 +28,7 @@ def total_of(key: str, value: str) -> str:
 
 
 def add(total: str, value: str) -> str:
-    """`count:sum`, out of which a reader finds what was added at each step."""
+    """`count:sum`, from which a reader derives what each step added."""
     count, _, numbers = total.partition(":")
     return f"{int(count) + 1}:{int(numbers) + int(value.partition('+')[0])}"
 

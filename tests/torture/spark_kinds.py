@@ -1,15 +1,15 @@
-"""The queries under torture: what each is fed, and what must stand in its topics when all was processed. No I/O.
+"""The queries under torture: the input of each, and the output that must be there in the end. No I/O.
 
-What is expected is a function of what the input topics hold, for that is what was sent: a feeder that is cut short
-leaves no doubt. `missing` is what a run waits for; `wrong` must be empty at any moment, also in the middle of a run.
+The expected output is a function of the input topics' records, so a feeder that is interrupted does no harm. A run
+waits until `missing` is empty; `wrong` must be empty at any moment, also in the middle of a run.
 
-A reader of committed records sees, by construction, more than the right last values:
+A read_committed reader checks more than the last values:
 
 - stateless, stateful: every number once.
 - updating: every count of a number once, and none after a higher one.
-- counting: an update of a word only ever raises its count, and its changelog tells the very same story as its output.
-- joining: a record meets the other one or stays alone, never both, never twice. Behind a topic of the application's
-  own each of these moves a total by one step, in which nothing is left out: the totals are a list of what was added.
+- counting: updates of a word only raise its count, and its changelog has the same updates as its output.
+- joining: a record is matched or unmatched, never both, never twice. Behind an internal topic, each result moves a
+  total by one step, and no step is left out: the totals list what was added.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from random import Random
 from typing import ClassVar, NamedTuple
 
 PARTITION_COUNT = 3
-TWICE = 0.2  # of the numbers, where something is to be dropped or counted
+TWICE = 0.2  # of the numbers, where a query drops or counts
 PROGRAMS = Path(__file__).parent
 
 
@@ -36,7 +36,7 @@ class Sent(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A committed record. Of a partition, and so of a key, rows stand in their order."""
+    """A committed record. The rows of a partition, and so of a key, are in order."""
 
     key: bytes | None
     value: bytes
@@ -66,27 +66,27 @@ class Kind(ABC):
     inputs: ClassVar[tuple[str, ...]]
     outputs: ClassVar[tuple[str, ...]]
     made_by_query: ClassVar[tuple[str, ...]] = ()
-    """Those of the outputs that the query creates itself."""
+    """The output topics that the query creates itself."""
 
     @abstractmethod
     def feed(self, number: int, rng: Random) -> Iterator[Sent]:
-        """What is sent at one step."""
+        """The input of one step."""
 
-    def last_words(self, number: int) -> Iterator[list[Sent]]:
-        """What is sent at the end, each when nothing of what was sent before is missing any more."""
+    def last_records(self, number: int) -> Iterator[list[Sent]]:
+        """The last input, each part when the output of everything before it is complete."""
         yield from ()
 
     @abstractmethod
     def missing(self, found: Found) -> list[str]:
-        """What is not there yet."""
+        """Output that is missing."""
 
     @abstractmethod
     def wrong(self, found: Found) -> list[str]:
-        """What must not be there, or not so."""
+        """Output that is wrong."""
 
 
 class Once(Kind):
-    """Numbers that come out as they went in, and once."""
+    """Numbers that come out unchanged, and once."""
 
     twice: ClassVar[float]
 
@@ -105,7 +105,7 @@ class Once(Kind):
 
 
 class Stateless(Once):
-    name, meaning = "stateless", "rows that only pass"
+    name, meaning = "stateless", "rows that pass through"
     inputs, outputs = ("stateless-in",), ("stateless-out",)
     twice = 0.0
 
@@ -131,8 +131,8 @@ class Updating(Once):
     def wrong(self, found: Found) -> list[str]:
         sent = _texts(found, "updating-in")
         faults = []
-        for number, told in _texts_by_key(found["updating-out"]).items():
-            counts = [int(entry.partition(":")[2]) for entry in told]
+        for number, updates in _texts_by_key(found["updating-out"]).items():
+            counts = [int(entry.partition(":")[2]) for entry in updates]
             faults += [f"{number}: {fault}" for fault in _not_rising(counts)]
             if counts[-1] > sent[number]:
                 faults.append(f"{number} was sent {sent[number]} times and counted {counts[-1]}")
@@ -150,7 +150,7 @@ class Counting(Kind):
     words = tuple(f"word{number}" for number in range(300))
 
     def feed(self, number: int, rng: Random) -> Iterator[Sent]:
-        few = rng.choices(self.words[:10], k=2)  # which are in every batch
+        few = rng.choices(self.words[:10], k=2)  # in every batch
         line = " ".join([*few, *rng.choices(self.words, k=3)])
         yield Sent("counting-in", line, partition=rng.randrange(PARTITION_COUNT))
 
@@ -166,18 +166,18 @@ class Counting(Kind):
 
     def wrong(self, found: Found) -> list[str]:
         output, changelog = (_updates(found[topic]) for topic in self.outputs)
-        faults = [f"{word}: {fault}" for word, told in output.items() for fault in _not_rising(told)]
+        faults = [f"{word}: {fault}" for word, updates in output.items() for fault in _not_rising(updates)]
         sent = self._sent(found)
         faults += [
-            f"{word} was sent {sent[word]} times and counted {told[-1]}"
-            for word, told in output.items()
-            if told[-1] > sent[word]
+            f"{word} was sent {sent[word]} times and counted {updates[-1]}"
+            for word, updates in output.items()
+            if updates[-1] > sent[word]
         ]
         for word in output | changelog:
             ahead, behind = output.get(word, []), changelog.get(word, [])
-            shared = min(len(ahead), len(behind))  # the two topics were not looked at in the same moment
+            shared = min(len(ahead), len(behind))  # the two topics were not read at the same moment
             if ahead[:shared] != behind[:shared]:
-                faults.append(f"{word}: the changelog tells another story than the output")
+                faults.append(f"{word}: the changelog differs from the output")
         return faults
 
     def _sent(self, found: Found) -> Counter[str]:
@@ -185,9 +185,9 @@ class Counting(Kind):
 
 
 class Joining(Kind):
-    """Two streams that meet within a window, and totals of what came of it, with a topic between them.
+    """Two streams joined in a window, and totals of the results, with a topic between them.
 
-    Time is that of the numbers, not of a clock, so that what is joined does not depend on when a query was killed.
+    Time is that of the numbers, not of a clock, so that results do not depend on when a query was killed.
     """
 
     name, meaning = (
@@ -201,12 +201,12 @@ class Joining(Kind):
 
     STEP_MS = 10
     WITHIN_MS = 1_000
-    GRACE_MS = 60_000  # 6,000 numbers: partitions are read evenly, and are never that far apart
+    GRACE_MS = 60_000  # 6,000 numbers: partitions are read evenly and never differ that much
     BEGIN_MS = 1_700_000_000_000
     TOTALS = 7
 
     def feed(self, number: int, rng: Random) -> Iterator[Sent]:
-        """Either side comes some steps late, so that either may be first."""
+        """Either side is some steps late, so that either may be first."""
         for late in range(50):
             each = number - late
             if each >= 0 and each % 31 == late and each % 11:
@@ -214,8 +214,9 @@ class Joining(Kind):
             if each >= 0 and each % 50 == late and each % 5:
                 yield self._right(each)
 
-    def last_words(self, number: int) -> Iterator[list[Sent]]:
-        """A pair at the end of every partition, so that all before it was read; then what closes all windows."""
+    def last_records(self, number: int) -> Iterator[list[Sent]]:
+        """A pair at the end of every partition, so that everything before it is read; then records that close all
+        windows."""
         ends = [(number + partition, partition) for partition in range(PARTITION_COUNT)]
         yield [
             side(each)._replace(partition=partition)
@@ -256,9 +257,9 @@ class Joining(Kind):
 
     def _faults_of_totals(self, rows: Sequence[Row]) -> list[str]:
         faults = []
-        for name, told in _texts_by_key(rows).items():
-            counts = [int(entry.partition(":")[0]) for entry in told]
-            if counts != list(range(1, len(told) + 1)):
+        for name, updates in _texts_by_key(rows).items():
+            counts = [int(entry.partition(":")[0]) for entry in updates]
+            if counts != list(range(1, len(updates) + 1)):
                 at = next(at for at, count in enumerate(counts) if count != at + 1)
                 faults.append(
                     f"total {name} goes {counts[max(0, at - 2) : at + 2]}, one step should be one more"
@@ -269,15 +270,17 @@ class Joining(Kind):
         return faults
 
     def _steps(self, rows: Sequence[Row]) -> dict[str, list[int]]:
-        """What was added to each total, one after another. A total is `count:sum`."""
+        """What was added to each total, in order. A total is `count:sum`."""
         sums = {
-            name: [0, *(int(entry.partition(":")[2]) for entry in told)]
-            for name, told in _texts_by_key(rows).items()
+            name: [0, *(int(entry.partition(":")[2]) for entry in updates)]
+            for name, updates in _texts_by_key(rows).items()
         }
-        return {name: [after - before for before, after in pairwise(told)] for name, told in sums.items()}
+        return {
+            name: [after - before for before, after in pairwise(updates)] for name, updates in sums.items()
+        }
 
     def _expected(self, found: Found) -> tuple[set[int], set[int]]:
-        """Numbers that meet, and those that stay alone for good when all was processed."""
+        """Matched numbers, and those that are unmatched in the end."""
         lefts, rights = ({int(row.name) for row in found[topic]} for topic in self.inputs)
         now_ms = max((row.timestamp_ms for topic in self.inputs for row in found[topic]), default=0)
         alone = {
@@ -311,23 +314,23 @@ def _texts(found: Found, topic: str) -> Counter[str]:
 
 
 def _texts_by_key(rows: Sequence[Row]) -> dict[str, list[str]]:
-    told: dict[str, list[str]] = defaultdict(list)
+    updates: dict[str, list[str]] = defaultdict(list)
     for row in rows:
-        told[row.name].append(row.text)
-    return told
+        updates[row.name].append(row.text)
+    return updates
 
 
 def _updates(rows: Sequence[Row]) -> dict[str, list[int]]:
-    told: dict[str, list[int]] = defaultdict(list)
+    updates: dict[str, list[int]] = defaultdict(list)
     for row in rows:
-        told[row.name].append(_number(row))
-    return told
+        updates[row.name].append(_number(row))
+    return updates
 
 
 def _number(row: Row) -> int:
-    """As Kafka writes a Long."""
+    """As Kafka serializes a Long."""
     return int.from_bytes(row.value, "big", signed=True)
 
 
-def _not_rising(told: Sequence[int]) -> list[str]:
-    return [f"{after} follows {before}" for before, after in pairwise([0, *told]) if after <= before]
+def _not_rising(updates: Sequence[int]) -> list[str]:
+    return [f"{after} follows {before}" for before, after in pairwise([0, *updates]) if after <= before]

@@ -1,4 +1,4 @@
-"""Who takes part in the torture of Spark queries: the feeder, the driver with all that it has started, the reader."""
+"""The processes of the Spark torture: the feeder, the driver with its child processes, and the reader."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from torture.spark_kinds import Kind, Row, Sent
 
 PROGRAM = Path(__file__).with_name("spark_query.py")
 WAIT_SECONDS = 0.05
-DELIVERY_MS = 240_000  # whatever happens to the broker, all is delivered
+DELIVERY_MS = 240_000  # everything is delivered, whatever happens to the broker
 BLOCK_MS = 60_000
 END_SECONDS = 300.0
 AT_START = {"create_data_source", "lookup_data_sources", "plan_data_source_read", "write_into_data_source"}
-"""What Python processes do once, when a query starts; later they are hardly missed."""
+"""Python processes that are needed only when a query starts."""
 COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value"]
 
 
 class Feeder:
-    """Sends what the kinds say until it is stopped; what the topics hold is what was sent."""
+    """Sends the input of the kinds until stopped."""
 
     def __init__(self, bootstrap: str, kinds: Sequence[Kind], *, seed: int, steps_per_second: int) -> None:
         self._bootstrap = bootstrap
@@ -47,10 +47,10 @@ class Feeder:
     def stop(self) -> None:
         self._stopping.set()
         self._thread.join(END_SECONDS)
-        assert not self._thread.is_alive(), "the feeder does not end"
+        assert not self._thread.is_alive(), "the feeder did not stop"
 
-    def last_words(self) -> Iterator[list[Sent]]:
-        return chain.from_iterable(kind.last_words(self._number) for kind in self._kinds)
+    def last_records(self) -> Iterator[list[Sent]]:
+        return chain.from_iterable(kind.last_records(self._number) for kind in self._kinds)
 
     def send(self, records: Sequence[Sent]) -> None:
         with self._producer() as producer:
@@ -74,12 +74,12 @@ class Feeder:
 
 
 class Reader:
-    """Follows topics as a reader of committed records, through all restarts of their broker."""
+    """Reads topics with read_committed, through all restarts of their broker."""
 
     def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
         self.rows: dict[str, list[Row]] = {topic: [] for topic in topics}
         self._waiting = list(topics)
-        """For those that a query has yet to create."""
+        """For topics that a query has yet to create."""
         self._consumer = Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed")
 
     @property
@@ -87,7 +87,7 @@ class Reader:
         return sum(map(len, self.rows.values()))
 
     def look(self) -> bool:
-        """Read on to the end. Where the broker is away, the next look goes on from there."""
+        """Read to the end. If the broker is down, the next call continues there."""
         try:
             self._take_on_topics()
             for batch in self._consumer.read(until="end", headers=False):
@@ -121,14 +121,14 @@ class Reader:
 
 
 class Driver:
-    """The process of the queries, and those that it has started."""
+    """The process of the queries, and its child processes."""
 
     def __init__(self, bootstrap: str, folder: Path, kinds: Sequence[Kind]) -> None:
         self._command = _command(bootstrap, folder, kinds)
         self._environment = {
             **penstock_environment(),
             "PYSPARK_PYTHON": sys.executable,
-            "XDG_STATE_HOME": str(folder / "state"),  # where applications keep their place
+            "XDG_STATE_HOME": str(folder / "state"),  # where applications keep their state
         }
         self.log = folder / "driver.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -144,7 +144,7 @@ class Driver:
         return self._process is not None and self._process.poll() is None
 
     def kill(self, *, leaves_workers: bool) -> None:
-        """The driver and its JVM at once; what Python workers are about to do they may still do."""
+        """The driver and its JVM at once. Python workers may finish their current work."""
         assert self._process is not None
         family = self._family()
         for each in family:
@@ -155,7 +155,7 @@ class Driver:
         psutil.wait_procs(family, timeout=30)
 
     def kill_worker(self, rng: random.Random) -> str | None:
-        """One of those that run tasks, that they are forked from, that plan batches or commit them; which, if any."""
+        """A process that runs tasks, forks workers, plans batches or commits them; its name, or None."""
         workers = [each for each in self._family() if _is_python_worker(each)]
         if not workers:
             return None
@@ -169,10 +169,12 @@ class Driver:
         if self._process is not None:
             self.kill(leaves_workers=False)
 
-    def last_words(self) -> str:
+    def last_error(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()
-        words = [line for line in lines if "Error" in line or "Exception" in line or "failed" in line]
-        return words[-1].strip()[:300] if words else "no words"
+        lines_with_errors = [
+            line for line in lines if "Error" in line or "Exception" in line or "failed" in line
+        ]
+        return lines_with_errors[-1].strip()[:300] if lines_with_errors else "no error"
 
     def _family(self) -> list[psutil.Process]:
         assert self._process is not None
@@ -183,7 +185,7 @@ class Driver:
 
 
 def _command(bootstrap: str, folder: Path, kinds: Sequence[Kind]) -> list[str]:
-    """A streams application of its own is run as a user would run it."""
+    """A streams application runs like a user would run it."""
     if len(kinds) > 1 or kinds[0].app is None:
         return [sys.executable, str(PROGRAM), bootstrap, str(folder), *(kind.name for kind in kinds)]
     settings = {
@@ -191,13 +193,13 @@ def _command(bootstrap: str, folder: Path, kinds: Sequence[Kind]) -> list[str]:
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    said = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    arguments = [argument for name, value in settings.items() for argument in ("--set", f"{name}={value}")]
     place = ["--brokers", bootstrap, "--spark", "local[2,4]"]
-    return [*penstock_command(), "pipeline", "run", str(kinds[0].app), *place, *said]
+    return [*penstock_command(), "pipeline", "run", str(kinds[0].app), *place, *arguments]
 
 
 def _is_python_worker(process: psutil.Process) -> bool:
-    """All Python but the driver's own, which is nobody's child here."""
+    """All Python processes except the driver's own, which is not a child here."""
     try:
         return process.name().startswith("python")
     except psutil.NoSuchProcess:
@@ -205,7 +207,7 @@ def _is_python_worker(process: psutil.Process) -> bool:
 
 
 def _module_of(process: psutil.Process) -> str:
-    """What it was started as: the last of `python -m pyspark.daemon pyspark.worker`."""
+    """How it was started: the last part of `python -m pyspark.daemon pyspark.worker`."""
     try:
         return process.cmdline()[-1].rpartition(".")[2]
     except (psutil.NoSuchProcess, psutil.ZombieProcess, IndexError):

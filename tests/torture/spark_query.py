@@ -1,4 +1,4 @@
-"""The program that is killed: queries that end in exactly-once sinks. Run by `torture.spark` as a process of its own.
+"""The program to be killed: queries with exactly-once sinks. `torture.spark` runs it as a process.
 
 python spark_query.py BOOTSTRAP FOLDER KIND...
 """
@@ -22,7 +22,7 @@ OFFSETS_PER_BATCH = 2000
 def main(bootstrap: str, folder: str, *kinds: str) -> None:
     spark = penstock.spark.session(
         "torture",
-        master="local[2,4]",  # a task whose worker was killed is tried again
+        master="local[2,4]",  # a task whose worker was killed is retried
         settings={
             "spark.driver.memory": "1g",
             "spark.sql.shuffle.partitions": "2",
@@ -66,7 +66,7 @@ WRITERS = {"stateless": _stateless, "stateful": _stateful, "updating": _updating
 
 
 def _start_app(spark: SparkSession, bootstrap: str, kind: str) -> None:
-    """A streams application beside other queries."""
+    """A streams application next to other queries."""
     from penstock.spark.pipelines.loading import load
 
     os.environ["PENSTOCK_BOOTSTRAP_SERVERS"] = bootstrap

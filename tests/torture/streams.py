@@ -1,7 +1,7 @@
 """Kill a broker and instances of Kafka Streams with SIGKILL: with exactly_once_v2 each word is counted once.
 
-The application keeps its counts in a store and a changelog, and passes words on through a topic of its own: a count
-that is not that of the words before it shows that something was committed apart from the rest.
+The application keeps its counts in a store with a changelog, and passes words on through its own topic. A count that
+does not match the words before it shows that something was not committed atomically.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def torture_streams(
     protocol: str = "classic",
     say: Callable[[str], None] = lambda line: None,
 ) -> StreamsReport:
-    """Runs it all on a broker that is not started yet, and leaves it stopped."""
+    """Run everything on a broker that is not started yet, and leave it stopped."""
     rng = random.Random(seed)
     broker.start()
     create_topics(broker.bootstrap, INPUT, OUTPUT, partitions=PARTITION_COUNT)
@@ -78,7 +78,7 @@ def torture_streams(
                 broker.start()
                 kills += 1
                 done.append("killed the broker")
-            counted = sum(map(len, application.told.values()))
+            counted = sum(map(len, application.counts_by_word.values()))
             say(
                 f"round {number:3}/{rounds}: after {load_seconds:.2f} s {', '.join(done)}; {counted:,} words counted"
             )
@@ -92,7 +92,7 @@ def torture_streams(
     finally:
         application.close()
     broker.stop()
-    counted = sum(map(len, application.told.values()))
+    counted = sum(map(len, application.counts_by_word.values()))
     return StreamsReport(number, kills, instance_kills, counted, _faults(application, lines))
 
 
@@ -102,7 +102,7 @@ def _is_counted(application: WordCount, lines: Lines) -> bool:
 
 def _faults(application: WordCount, lines: Lines) -> list[str]:
     return [
-        f"{word!r} was written {len(expected)} times and counted {application.told.get(word, [])}"
+        f"{word!r} was written {len(expected)} times and counted {application.counts_by_word.get(word, [])}"
         for word, expected in each_once(lines.written).items()
-        if application.told.get(word) != expected
+        if application.counts_by_word.get(word) != expected
     ]

@@ -1,9 +1,9 @@
-"""Producers that write sequenced records through every crash, and remember what the broker promised them.
+"""Producers that write sequenced records through every crash, and keep what the broker acknowledged.
 
-A value is `writer:sequence`. What was acknowledged is kept with its offset. There are two kinds of them:
+A value is `writer:sequence`. Acknowledged records are kept with their offset.
 
-- `IdempotentWriter` (librdkafka) retries by itself: in the end every record is acknowledged, once, in order.
-- `RawWriter` never retries: a request without an answer may have been written or not, and nobody will send it again.
+- `IdempotentWriter` (librdkafka) retries itself: in the end every record is acknowledged, once, in order.
+- `RawWriter` never retries: a request without a response may have been written or not.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ GIVE_UP_SECONDS = 120.0
 
 @dataclass(slots=True)
 class Ledger:
-    """What is known of the records that went to one partition."""
+    """What is known of the records of one partition."""
 
     partition: int
     sent: int = 0
     acknowledged: dict[int, bytes] = field(default_factory=dict)
-    """Offset to value, as the broker answered."""
-    complaints: list[str] = field(default_factory=list)
-    """What a producer must never be told, whatever happens to the broker."""
+    """Offset to value, as acknowledged."""
+    errors: list[str] = field(default_factory=list)
+    """Responses that a producer must never get, whatever happens to the broker."""
 
     @property
     def acknowledged_end(self) -> int:
-        """One past the highest offset that was promised."""
+        """One past the highest acknowledged offset."""
         return max(self.acknowledged, default=-1) + 1
 
 
 class RawWriter:
-    """Requests of a few records with acks=all, several in flight on one connection, to one partition."""
+    """Requests of a few records with acks=all to one partition, several in flight on one connection."""
 
-    is_complete = False  # a record whose answer got lost may be missing, and that is right
+    is_complete = False  # a record whose response was lost may be missing
 
     def __init__(self, port: int, topic: str, partition: int, seed: int) -> None:
         self.ledger = Ledger(partition)
@@ -65,7 +65,7 @@ class RawWriter:
         assert not self._thread.is_alive()
 
     def settle(self) -> None:
-        """After the broker died: wait until every answer that it still sent is in the ledger."""
+        """After the broker died: wait until all its responses are in the ledger."""
         assert self._idle.wait(GIVE_UP_SECONDS)
 
     def _run(self) -> None:
@@ -99,7 +99,7 @@ class RawWriter:
                 if len(waiting) == RAW_REQUESTS_IN_FLIGHT:
                     self._take_answer(connection, waiting)
         finally:
-            # The broker may be gone, but what it answered before is still in the socket.
+            # The broker may be dead, but its responses are still in the socket.
             while waiting:
                 self._take_answer(connection, waiting)
 
@@ -116,7 +116,7 @@ class RawWriter:
 
 
 class IdempotentWriter:
-    """One idempotent producer over several partitions, each with a sequence of its own."""
+    """One idempotent producer for several partitions, each with its own sequence."""
 
     is_complete = True
 
@@ -148,7 +148,7 @@ class IdempotentWriter:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops after every record sent was acknowledged."""
+        """Stop after every record is acknowledged."""
         self._stop.set()
         self._thread.join(GIVE_UP_SECONDS)
         assert not self._thread.is_alive()
@@ -162,7 +162,7 @@ class IdempotentWriter:
                         self._send(ledger)
         left = self._producer.flush(GIVE_UP_SECONDS)
         if left:
-            next(iter(self.ledgers.values())).complaints.append(f"{left} records were never acknowledged")
+            next(iter(self.ledgers.values())).errors.append(f"{left} records were never acknowledged")
 
     def _send(self, ledger: Ledger) -> None:
         value = b"idempotent:%d" % ledger.sent
@@ -174,10 +174,10 @@ class IdempotentWriter:
     def _take_delivery(self, error: Any, message: Any) -> None:
         ledger = self.ledgers[message.partition()]
         if error is not None:
-            ledger.complaints.append(f"{message.value()!r} was refused: {error}")
+            ledger.errors.append(f"{message.value()!r} was rejected: {error}")
         elif message.offset() >= 0:
             ledger.acknowledged[message.offset()] = message.value()
 
     def _take_error(self, error: Any) -> None:
         if error.fatal():
-            next(iter(self.ledgers.values())).complaints.append(f"fatal: {error}")
+            next(iter(self.ledgers.values())).errors.append(f"fatal: {error}")

@@ -1,8 +1,8 @@
-"""Producers that write transactions over several partitions through every crash, and remember what became of each.
+"""Producers that write transactions to several partitions through every crash, and keep the outcome of each.
 
-A value is `transactor:transaction:partition:index`. When an end was answered, its transaction is whole or not there at
-all, as the answer says; when the broker died before it answered, one of the two, and whoever asks for the same end
-again must get it. A transaction that was left without an end is rolled back by the next one of the same name.
+A value is `producer:transaction:partition:index`. When an end was answered, its transaction is complete or absent,
+as the response says. When the broker died before it answered, it is one of the two, and a retry of the same end must
+succeed. The next producer with the same id aborts an open transaction.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from penstock.protocol.errors import ErrorCode
 RECONNECT_SECONDS = 0.02
 GIVE_UP_SECONDS = 120.0
 NOT_YET = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-"""What a broker that just started may answer to a write."""
+"""Errors of a broker that has just started."""
 
 
 class Outcome(Enum):
     COMMITTED = "committed"
-    ABORTED = "rolled back"
-    UNKNOWN = "answered by nobody"
+    ABORTED = "aborted"
+    UNKNOWN = "not answered"
 
 
 @dataclass(slots=True)
-class Story:
-    """What one transactor did."""
+class ProducerHistory:
+    """What one producer did."""
 
     name: str
     values: dict[int, set[tuple[int, bytes]]] = field(default_factory=dict)
-    """By transaction: the partition and the value of every record that was sent."""
+    """By transaction: partition and value of every record sent."""
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     ended: int = 0
     """Transactions whose end was answered."""
-    complaints: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
 
 
-class RawTransactor:
-    """One transaction after the other on one connection, of the version of before KIP-890 or of the one since."""
+class RawTransactionalProducer:
+    """One transaction after the other on one connection, with the protocol before KIP-890 or since."""
 
     def __init__(
         self, port: int, name: str, topic: str, partitions: list[int], *, is_version_2: bool, seed: int
     ) -> None:
-        self.story = Story(name)
+        self.history = ProducerHistory(name)
         self._port = port
         self._topic = topic
         self._partitions = partitions
@@ -64,7 +64,7 @@ class RawTransactor:
         self._random = random.Random(seed)
         self._number = 0
         self._unanswered: tuple[int, int, int] | None = None
-        """The transaction whose commit nobody answered, and the producer id and epoch that asked for it."""
+        """The transaction whose commit was not answered, with its producer id and epoch."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -72,15 +72,15 @@ class RawTransactor:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when what it began is ended."""
+        """Return when its last transaction has ended."""
         self._stopping.set()
         self._thread.join(GIVE_UP_SECONDS)
-        assert not self._thread.is_alive(), f"{self.story.name} does not end"
+        assert not self._thread.is_alive(), f"{self.history.name} did not stop"
 
     def roll_back(self) -> None:
-        """What it left without an end, after it stopped."""
+        """Abort the transaction that it left open."""
         with WireConnection(self._port) as connection:
-            TransactionalProducer.started(connection, self.story.name)
+            TransactionalProducer.started(connection, self.history.name)
 
     def _run(self) -> None:
         try:
@@ -93,34 +93,34 @@ class RawTransactor:
                 with connection, contextlib.suppress(ClosedByPeer, OSError):
                     self._transact(connection)
         except AssertionError as error:
-            self.story.complaints.append(f"{self.story.name}: {error}")
+            self.history.errors.append(f"{self.history.name}: {error}")
 
     def _transact(self, connection: WireConnection) -> None:
-        producer = TransactionalProducer(connection, self.story.name)
-        await_transactions(connection, self.story.name)
+        producer = TransactionalProducer(connection, self.history.name)
+        await_transactions(connection, self.history.name)
         if self._unanswered is not None and self._random.random() < 0.5:
             self._ask_again(producer, *self._unanswered)
         self._unanswered = None
         producer.init()
         while not self._stopping.is_set():
             if not self._write(producer) or self._random.random() < 0.1:
-                producer.init()  # which rolls back what is open
+                producer.init()  # this aborts an open transaction
             elif not self._end(producer, is_commit=self._random.random() < 0.75):
                 return
 
     def _write(self, producer: TransactionalProducer) -> bool:
-        """False where the broker is not ready for it."""
+        """False if the broker is not ready."""
         self._number += 1
         chosen = self._random.sample(self._partitions, self._random.randint(1, len(self._partitions)))
-        self.story.values[self._number] = sent = set()
-        self.story.outcomes[self._number] = Outcome.ABORTED  # as long as nobody asks for anything else
+        self.history.values[self._number] = sent = set()
+        self.history.outcomes[self._number] = Outcome.ABORTED  # until another request is sent
         if self._produce_version < ADDING:
             answers = producer.add({self._topic: chosen})
             if set(answers.values()) != {ErrorCode.NONE}:
                 return self._refused("adding partitions", *answers.values())
         for partition in chosen:
             values = [
-                b"%s:%d:%d:%d" % (self.story.name.encode(), self._number, partition, index)
+                b"%s:%d:%d:%d" % (self.history.name.encode(), self._number, partition, index)
                 for index in range(self._random.randint(1, 4))
             ]
             sent |= {(partition, value) for value in values}
@@ -134,52 +134,52 @@ class RawTransactor:
     def _refused(self, what: str, *errors: ErrorCode) -> bool:
         for error in errors:
             if error not in NOT_YET | {ErrorCode.NONE}:
-                self.story.complaints.append(f"{self.story.name}: {what} was refused: {error!r}")
+                self.history.errors.append(f"{self.history.name}: {what} was rejected: {error!r}")
         return False
 
     def _end(self, producer: TransactionalProducer, *, is_commit: bool) -> bool:
         if is_commit:
-            self.story.outcomes[self._number] = Outcome.UNKNOWN
+            self.history.outcomes[self._number] = Outcome.UNKNOWN
             self._unanswered = (self._number, *producer.identity)
-        told = self._told(producer, is_commit=is_commit)
+        result = self._told(producer, is_commit=is_commit)
         self._unanswered = None
-        if told.error is not ErrorCode.NONE:
-            self.story.complaints.append(f"{self.story.name}: an end was refused: {told.error!r}")
+        if result.error is not ErrorCode.NONE:
+            self.history.errors.append(f"{self.history.name}: an end was rejected: {result.error!r}")
             return False
         if is_commit:
-            self.story.outcomes[self._number] = Outcome.COMMITTED
+            self.history.outcomes[self._number] = Outcome.COMMITTED
         if self._end_version >= 5:
-            producer.go_on_with(told)
-        self.story.ended += 1
+            producer.go_on_with(result)
+        self.history.ended += 1
         return True
 
     def _told(self, producer: TransactionalProducer, *, is_commit: bool) -> Identity:
-        told: Identity = settled(
+        result: Identity = settled(
             lambda: producer.end(committed=is_commit, version=self._end_version), "an end is answered"
         )
-        return told
+        return result
 
     def _ask_again(
         self, producer: TransactionalProducer, number: int, producer_id: int, producer_epoch: int
     ) -> None:
-        """As a client does that got no answer: the same end, by the same producer."""
+        """Retry like a client without a response: the same end, by the same producer."""
         producer.producer_id, producer.producer_epoch = producer_id, producer_epoch
-        told = self._told(producer, is_commit=True)
+        result = self._told(producer, is_commit=True)
         self._unanswered = None
-        if told.error is not ErrorCode.NONE:
-            self.story.complaints.append(
-                f"{self.story.name}: the commit of {number} was asked for again, and refused: {told.error!r}"
+        if result.error is not ErrorCode.NONE:
+            self.history.errors.append(
+                f"{self.history.name}: the commit of {number} was retried, but rejected: {result.error!r}"
             )
         else:
-            self.story.outcomes[number] = Outcome.COMMITTED
-            self.story.ended += 1
+            self.history.outcomes[number] = Outcome.COMMITTED
+            self.history.ended += 1
 
 
-def faults(story: Story, found: dict[int, list[bytes]]) -> list[str]:
-    """What is wrong with the transactions of one transactor, by what a reader of committed records finds; in words."""
-    prefix = b"%s:" % story.name.encode()
-    seen: dict[int, list[tuple[int, bytes]]] = {number: [] for number in story.values}
-    result = list(story.complaints)
+def faults(history: ProducerHistory, found: dict[int, list[bytes]]) -> list[str]:
+    """The faults of one producer's transactions, according to a read_committed reader."""
+    prefix = b"%s:" % history.name.encode()
+    seen: dict[int, list[tuple[int, bytes]]] = {number: [] for number in history.values}
+    result = list(history.errors)
     for partition, values in found.items():
         before = (0, -1)
         for value in values:
@@ -187,15 +187,15 @@ def faults(story: Story, found: dict[int, list[bytes]]) -> list[str]:
                 continue
             number, _, index = (int(part) for part in value[len(prefix) :].split(b":"))
             if (number, index) <= before:
-                result.append(f"{story.name}: {value!r} comes twice or too late in partition {partition}")
+                result.append(f"{history.name}: {value!r} is a duplicate or late in partition {partition}")
             before = (number, index)
             seen[number].append((partition, value))
-    for number, outcome in story.outcomes.items():
-        there, sent = set(seen[number]), story.values[number]
+    for number, outcome in history.outcomes.items():
+        there, sent = set(seen[number]), history.values[number]
         if outcome is not Outcome.ABORTED and there == sent:
             continue
         if outcome is not Outcome.COMMITTED and not there:
             continue
         what = f"{len(there)} of {len(sent)} records are there"
-        result.append(f"{story.name}: transaction {number} was {outcome.value}, but {what}")
+        result.append(f"{history.name}: transaction {number} was {outcome.value}, but {what}")
     return result

@@ -1,0 +1,1 @@
+"""What the node has acknowledged, and the checks that it still holds."""

@@ -1,0 +1,1 @@
+"""Simulated group members, and the checks of what the group coordinator promises them."""

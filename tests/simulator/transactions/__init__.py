@@ -1,0 +1,1 @@
+"""Simulated transactions: clients that begin, end, crash and restart, and the checker of their history."""
