@@ -14,7 +14,7 @@ from harness.datapath import (
     NODE_ID,
     Cluster,
     DataNode,
-    FakeController,
+    FakeProducerIds,
     make_context,
     real_runtime,
 )
@@ -35,16 +35,15 @@ def cluster() -> Cluster:
 
 
 class Nothing:
-    """Stands where a broker has its disk, for handlers that only look at metadata: any use of it is a bug."""
+    """Replaces the disk of a broker for handlers that only read metadata: any use of it is a bug."""
 
     directories = ()
 
 
 @pytest.fixture
 async def broker(cluster: Cluster) -> Broker:
-    """A broker that knows the cluster's metadata but holds no partition."""
+    """A broker with the metadata of the cluster, but without partitions."""
     nothing: Any = Nothing()
-    controller: Any = FakeController()
     return Broker(
         node_id=NODE_ID,
         cluster_id=CLUSTER_ID,
@@ -55,10 +54,10 @@ async def broker(cluster: Cluster) -> Broker:
         metadata=cluster.metadata,
         partitions=PartitionTable(node_id=NODE_ID, logs=nothing, topic_settings=nothing),
         logs=nothing,
-        controller=controller,
+        channel=nothing,
         groups=nothing,
         transactions=nothing,
-        producer_ids=ProducerIds(controller, NODE_ID),
+        producer_ids=ProducerIds(FakeProducerIds(), NODE_ID),
     )
 
 

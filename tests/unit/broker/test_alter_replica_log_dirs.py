@@ -26,7 +26,7 @@ Context = Callable[..., Any]
 
 @pytest.fixture
 async def roomy(cluster: Cluster, tmp_path: Path) -> AsyncIterator[DataNode]:
-    """A node with two directories, of which the first holds "orders"."""
+    """A node with two log directories; "orders" is in the first."""
     cluster.add_topic("orders")
     runtime = real_runtime()
     node = DataNode(cluster, [str(tmp_path / "one"), str(tmp_path / "two")], runtime)
@@ -55,7 +55,7 @@ def errors(response: Any) -> dict[tuple[str, int], ErrorCode]:
     }
 
 
-async def test_a_replica_moves_with_all_its_records_and_goes_on_serving(
+async def test_a_replica_moves_with_all_its_records_and_stays_available(
     roomy: DataNode, context: Context, tmp_path: Path
 ) -> None:
     partition = roomy.partition()
@@ -82,7 +82,7 @@ async def test_a_replica_moves_with_all_its_records_and_goes_on_serving(
     assert (tmp_path / "two" / "orders-0").is_dir()
 
 
-async def test_a_move_under_way_is_shown_as_a_future_replica(
+async def test_a_move_in_progress_is_shown_as_a_future_replica(
     roomy: DataNode, context: Context, tmp_path: Path
 ) -> None:
     roomy.partition().append_as_leader(make_batch(b"a", b"b"), acks=1, now_ms=NOW)
@@ -102,7 +102,7 @@ async def test_a_move_under_way_is_shown_as_a_future_replica(
     await move.wait()
 
 
-async def test_moving_to_where_it_is_changes_nothing(
+async def test_moving_to_the_current_directory_changes_nothing(
     roomy: DataNode, context: Context, tmp_path: Path
 ) -> None:
     response = alter_replica_log_dirs.handle(
@@ -127,7 +127,7 @@ async def test_a_replica_that_is_not_here_yet_is_created_where_it_was_asked_for(
     assert roomy.partition("theirs").log.directory == str(tmp_path / "one")
 
 
-async def test_what_cannot_be_moved_is_refused(
+async def test_an_invalid_move_is_refused(
     cluster: Cluster, roomy: DataNode, context: Context, tmp_path: Path
 ) -> None:
     def error(path: Path | str, topic: str, index: int = 0) -> ErrorCode:
@@ -139,7 +139,7 @@ async def test_what_cannot_be_moved_is_refused(
     assert error("/nowhere", "orders") == ErrorCode.LOG_DIR_NOT_FOUND
     assert error(tmp_path / "two", "absent") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert error(tmp_path / "two", "orders", 5) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    roomy.logs.directories[1].volume.fail(OSError("broken"), "testing")
+    roomy.logs.directories[1].io.fail(OSError("broken"), "testing")
     assert error(tmp_path / "two", "orders") == ErrorCode.KAFKA_STORAGE_ERROR
-    roomy.logs.directories[0].volume.fail(OSError("broken"), "testing")
+    roomy.logs.directories[0].io.fail(OSError("broken"), "testing")
     assert error(tmp_path / "one", "orders") == ErrorCode.KAFKA_STORAGE_ERROR

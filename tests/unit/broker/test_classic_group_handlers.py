@@ -1,6 +1,6 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup where the coordinator does not decide: refusals, now or later.
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup if the coordinator refuses, now or later.
 
-What it decides is held to Kafka in `wire/test_classic_groups.py`.
+`wire/test_classic_groups.py` compares the decisions of the coordinator with Kafka.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ async def ask(broker: Broker, handle: Handle, request: Any, version: int) -> Any
 @pytest.mark.parametrize(("handle", "request_", "version"), ALL)
 @pytest.mark.parametrize("is_late", [False, True])
 @pytest.mark.parametrize("error", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE])
-async def test_a_refusal_is_the_answer(
+async def test_a_refusal_is_the_error_of_the_response(
     broker: Broker, handle: Handle, request_: Any, version: int, is_late: bool, error: ErrorCode
 ) -> None:
     broker.groups = RefusingCoordinator(error, is_late=is_late)  # type: ignore[assignment]
@@ -98,7 +98,7 @@ async def test_while_groups_are_loaded_only_heartbeats_are_good(
     assert answered is (ErrorCode.NONE if request_ is HEARTBEAT else error)
 
 
-async def test_a_refused_heartbeat_is_answered_without_a_task(broker: Broker) -> None:
+async def test_a_refused_heartbeat_needs_no_task(broker: Broker) -> None:
     broker.groups = RefusingCoordinator(ErrorCode.NOT_COORDINATOR, is_late=False)  # type: ignore[assignment]
 
     assert isinstance(heartbeat.handle(broker, HEARTBEAT, make_context(4)), HeartbeatResponse)
@@ -114,7 +114,7 @@ async def test_before_version_7_a_refused_join_names_an_empty_protocol(
     assert (await ask(broker, join_group.handle, JOIN, version)).protocol_name == ""
 
 
-async def test_what_is_wrong_in_itself_is_refused_without_asking(broker: Broker) -> None:
+async def test_an_invalid_request_is_refused_without_the_coordinator(broker: Broker) -> None:
     broker.groups = None  # type: ignore[assignment]
     nameless = JoinGroupRequest(
         group_id="", session_timeout_ms=1, member_id="me", protocol_type="consumer", protocols=[]

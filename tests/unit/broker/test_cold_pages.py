@@ -1,6 +1,6 @@
-"""The event loop never reads a page that is not in memory; workers do, and the request is answered when they are done.
+"""The event loop never reads a page that is not in memory; workers do, and the request continues when they are done.
 
-The node's disk tells whenever a read has to wait for it. Outside a worker that would stop everybody.
+The disk of the node reports every read that has to wait for it. Outside of a worker it would block all clients.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from penstock.coordinator.txn.transaction import TopicPartition
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.records.control import EndedTransaction
+from penstock.records.control import TxnMarkerEntry
 from penstock.records.message_set import read_message_set
 from penstock.runtime import Runtime
 from penstock.runtime.clock import SystemClock
 from penstock.storage import pages
 from penstock.storage.errors import DirectoryOffline
 from penstock.storage.settings import LogSettings
-from penstock.testing.disk import SimulatedDisk, SimulatedFile
-from penstock.testing.workers import SimulatedWorkers
+from simulator.disk import SimulatedDisk, SimulatedFile
+from simulator.workers import SimulatedWorkers
 
 SEGMENTS = LogSettings(segment_bytes=20_000, index_interval_bytes=500)
 BATCHES = 300
@@ -40,7 +40,7 @@ VALUE = b"x" * 200
 
 
 class World:
-    """A node whose log has many segments, none of which is in memory."""
+    """A node with a log of many segments that are not in memory."""
 
     def __init__(self) -> None:
         self.disk, self.rng = SimulatedDisk(), random.Random(1)
@@ -102,7 +102,7 @@ async def ask_fetch(world: World, offset: int, *, version: int = 12, **fields: A
 
 @pytest.mark.parametrize("max_bytes", [1, 1000, 1 << 20])
 @pytest.mark.parametrize("offset", [0, 1, 100, 155, BATCHES - 1])
-async def test_a_fetch_of_what_is_not_in_memory_does_not_stop_the_loop(
+async def test_a_fetch_of_cold_pages_does_not_block_the_loop(
     world: World, offset: int, max_bytes: int
 ) -> None:
     data = await ask_fetch(world, offset, partition_max_bytes=max_bytes)
@@ -141,12 +141,12 @@ async def test_aborted_transactions_that_are_not_in_memory_do_not_stop_the_loop(
         assert data.error_code == ErrorCode.NONE
 
 
-async def test_a_fetch_that_waits_for_bytes_goes_on_waiting_after_its_pages_were_loaded(world: World) -> None:
+async def test_a_fetch_continues_to_wait_for_bytes_after_its_pages_were_loaded(world: World) -> None:
     await world.restart()
     request = fetch(("orders", 0, BATCHES - 1), min_bytes=500, max_wait_ms=600_000)
     response = fetching.handle(world.node.broker, request, make_context(12))
     assert isinstance(response, asyncio.Future)
-    while not world.node.partition()._fetch_waits:  # until it has loaded what it needs
+    while not world.node.partition().purgatory.fetches:  # until it has loaded its pages
         await asyncio.sleep(0)
 
     await append(world, VALUE)
@@ -197,23 +197,23 @@ async def test_batches_that_are_sent_again_after_a_start_are_found_without_stopp
     await world.restart()
 
     for sequence in range(5):
-        told = await append(world, VALUE, base_sequence=sequence, **producer)
-        assert told == [(ErrorCode.NONE, BATCHES + sequence), (ErrorCode.NONE, sequence)]
+        outcome = await append(world, VALUE, base_sequence=sequence, **producer)
+        assert outcome == [(ErrorCode.NONE, BATCHES + sequence), (ErrorCode.NONE, sequence)]
 
 
 async def test_a_marker_after_a_start_does_not_stop_the_loop(world: World) -> None:
     write(world.node.partition(), 7, 0)
     await world.restart()
     nothing: Any = None
-    told: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+    outcome: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
 
     LocalMarkers(world.node.partitions, nothing, world.node.runtime).write(
-        EndedTransaction(7, 0, 0, True, 1),
+        TxnMarkerEntry(7, 0, 0, True, 1),
         [TopicPartition("orders", 0)],
-        lambda _, error: told.set_result(error),
+        lambda _, error: outcome.set_result(error),
     )
 
-    assert await told == ErrorCode.NONE
+    assert await outcome == ErrorCode.NONE
     assert world.node.partition().last_stable_offset == BATCHES + 2
 
 
@@ -248,13 +248,13 @@ async def test_an_error_while_the_index_is_read_for_an_append_refuses_it(world: 
     await world.restart()
     world.disk.fail("/data/orders-0/", errno.EIO, operations=["read"])
 
-    told = await append(world, b"first")
+    outcome = await append(world, b"first")
 
-    assert told[0] == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    assert outcome[0] == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
     assert world.node.partition().is_offline
 
 
-async def test_an_error_while_a_time_is_looked_up_takes_the_directory_offline(world: World) -> None:
+async def test_an_error_during_a_lookup_by_time_takes_the_directory_offline(world: World) -> None:
     await world.restart()
     world.disk.fail("/data/orders-0/", errno.EIO, operations=["read"])
     wanted = ListOffsetsPartition(partition_index=0, timestamp=NOW)
@@ -264,18 +264,18 @@ async def test_an_error_while_a_time_is_looked_up_takes_the_directory_offline(wo
     (answer,) = (await response).topics[0].partitions
 
     assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert isinstance(world.node.logs.directories[0].volume.offline, DirectoryOffline)
+    assert isinstance(world.node.logs.directories[0].io.offline, DirectoryOffline)
 
 
 async def write_marker(world: World) -> ErrorCode:
     nothing: Any = None
-    told: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+    outcome: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
     LocalMarkers(world.node.partitions, nothing, world.node.runtime).write(
-        EndedTransaction(7, 0, 0, True, 1),
+        TxnMarkerEntry(7, 0, 0, True, 1),
         [TopicPartition("orders", 0)],
-        lambda _, error: told.set_result(error),
+        lambda _, error: outcome.set_result(error),
     )
-    return await told
+    return await outcome
 
 
 async def test_requests_end_even_if_their_pages_are_evicted_again_and_again(
@@ -294,7 +294,7 @@ async def test_requests_end_even_if_their_pages_are_evicted_again_and_again(
 async def test_a_bug_in_a_load_fails_the_requests_that_wait_for_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They used to wait for ever, and produce requests held their connection."""
+    """They waited forever, and produce requests held their connection."""
     write(world.node.partition(), 7, 0)
     await world.restart()
 

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: pages, cursors, and what they must not do."""
+"""DescribeTopicPartitions: pages and cursors."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_the_brokers_own_limit_counts_too(broker: Any, context: Context) -
     assert next_of(response) == ("a", 1)
 
 
-async def test_a_limit_of_nothing_still_gives_one_partition(broker: Any, context: Context) -> None:
+async def test_a_limit_of_0_still_returns_one_partition(broker: Any, context: Context) -> None:
     assert pages(handle(broker, ask(limit=-5), context(version=0))) == [("a", [0])]
 
 
@@ -94,13 +94,13 @@ async def test_named_topics_that_do_not_exist_are_errors(broker: Any, context: C
     }
 
 
-async def test_a_cursor_to_a_topic_that_was_deleted_goes_on_with_the_next(
+async def test_a_cursor_to_a_deleted_topic_continues_with_the_next_topic(
     broker: Any, context: Context
 ) -> None:
     assert pages(handle(broker, ask(cursor=("aa", 7)), context(version=0))) == [("b", [0, 1, 2])]
 
 
-async def test_a_cursor_past_the_last_partition_goes_on_with_the_next_topic(
+async def test_a_cursor_past_the_last_partition_continues_with_the_next_topic(
     broker: Any, context: Context
 ) -> None:
     assert pages(handle(broker, ask(cursor=("a", 9)), context(version=0))) == [("a", []), ("b", [0, 1, 2])]

@@ -1,4 +1,4 @@
-"""Fetch: records, errors, limits, and what old versions are given."""
+"""Fetch: records, errors, limits, and down-conversion."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from harness.datapath import Cluster, DataNode, partition_record, topic_id_of
 from harness.fetching import answers, append, fetch, only, values
+from penstock.broker.down_conversion import OLD_FORMAT_BYTES_MAX
 from penstock.broker.handlers.fetch import handle
-from penstock.broker.old_formats import OLD_FORMAT_BYTES_MAX
 from penstock.protocol.codec import codec
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import FetchResponse
@@ -51,7 +51,9 @@ async def test_a_fetch_from_inside_a_batch_starts_with_that_batch(node: DataNode
     assert values(only(handle(node.broker, fetch(("orders", 0, 2)), context(version=12)))) == [b"c"]
 
 
-async def test_read_committed_tells_that_nothing_was_aborted(node: DataNode, context: Context) -> None:
+async def test_read_committed_returns_an_empty_list_of_aborted_transactions(
+    node: DataNode, context: Context
+) -> None:
     append(node, b"a")
 
     data = only(handle(node.broker, fetch(("orders", 0, 0), isolation_level=1), context(version=12)))
@@ -100,7 +102,7 @@ async def test_an_id_of_zeroes_is_no_topic(node: DataNode, context: Context) -> 
 @pytest.mark.parametrize(
     ("version", "error"), [(5, ErrorCode.NOT_LEADER_OR_FOLLOWER), (6, ErrorCode.KAFKA_STORAGE_ERROR)]
 )
-async def test_a_failed_disk_is_called_what_the_client_understands(
+async def test_a_failed_disk_is_reported_with_an_error_that_the_client_knows(
     node: DataNode, context: Context, version: int, error: ErrorCode
 ) -> None:
     node.partition().go_offline()
@@ -108,7 +110,7 @@ async def test_a_failed_disk_is_called_what_the_client_understands(
     assert only(handle(node.broker, fetch(("orders", 0, 0)), context(version=version))).error_code == error
 
 
-async def test_partitions_of_one_topic_are_answered_together(
+async def test_partitions_of_one_topic_are_together_in_the_response(
     cluster: Cluster, node: DataNode, context: Context
 ) -> None:
     cluster.publish(partition_record("orders", 1))
@@ -122,7 +124,7 @@ async def test_partitions_of_one_topic_are_answered_together(
 # -- limits
 
 
-async def test_the_first_batch_comes_whole_however_small_the_limits(
+async def test_the_first_batch_is_returned_whole_even_if_it_exceeds_the_limits(
     cluster: Cluster, node: DataNode, context: Context
 ) -> None:
     cluster.publish(partition_record("orders", 1))
@@ -155,7 +157,7 @@ async def test_each_partition_keeps_its_own_limit(cluster: Cluster, node: DataNo
     assert [len(values(data)) for data in answers(response)] == [2, 2]
 
 
-async def test_the_whole_answer_keeps_its_limit(cluster: Cluster, node: DataNode, context: Context) -> None:
+async def test_the_whole_response_keeps_its_limit(cluster: Cluster, node: DataNode, context: Context) -> None:
     cluster.publish(partition_record("orders", 1))
     size = 0
     for index in range(2):
@@ -182,13 +184,13 @@ async def test_the_brokers_own_limit_counts_too(node: DataNode, context: Context
 
 @pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1), (3, 1)])
 @pytest.mark.parametrize("codec_", [Compression.NONE, Compression.GZIP])
-async def test_old_consumers_are_given_message_sets(
+async def test_old_consumers_get_message_sets(
     node: DataNode, context: Context, version: int, magic: int, codec_: Compression
 ) -> None:
     append(node, b"a", b"b", compression=codec_)
 
     response = handle(node.broker, fetch(("orders", 0, 0)), context(version=version))
-    if codec_ is not Compression.NONE:  # what is compressed is opened in a worker
+    if codec_ is not Compression.NONE:  # compressed records are decompressed in a worker
         response = await response
 
     data = only(response)
@@ -200,9 +202,7 @@ async def test_old_consumers_are_given_message_sets(
     codec(FetchResponse, version).encode_parts(response, b"")
 
 
-async def test_an_old_consumer_is_not_given_what_comes_before_its_offset(
-    node: DataNode, context: Context
-) -> None:
+async def test_an_old_consumer_gets_no_records_before_its_offset(node: DataNode, context: Context) -> None:
     append(node, b"a", b"b", b"c")
 
     data = only(handle(node.broker, fetch(("orders", 0, 1)), context(version=2)))
@@ -224,7 +224,7 @@ async def test_old_versions_get_at_least_one_batch_of_every_partition(
     assert all(len(data.records) > 500 for data in answers(response))
 
 
-async def test_an_answer_in_an_old_format_is_bounded_whatever_is_asked_for(
+async def test_a_response_in_an_old_format_is_limited_whatever_the_request(
     cluster: Cluster, node: DataNode, context: Context
 ) -> None:
     for index in range(20):
@@ -240,7 +240,7 @@ async def test_an_answer_in_an_old_format_is_bounded_whatever_is_asked_for(
         assert sizes[0] > 500_000
 
 
-async def test_only_one_old_fetch_of_a_connection_is_under_way(node: DataNode, context: Context) -> None:
+async def test_only_one_old_fetch_per_connection_is_in_progress(node: DataNode, context: Context) -> None:
     class Connection:
         held_by: Any = None
 

@@ -1,4 +1,4 @@
-"""Fetch by readers of committed data: where they stop, what they are told to skip, and when they are woken."""
+"""Fetch with read_committed: the last stable offset, aborted transactions, and waits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def aborted(data: PartitionData) -> list[tuple[int, int]] | None:
 async def test_old_consumers_wait_behind_a_marker_that_they_cannot_be_shown(
     node: DataNode, context: Context, version: int
 ) -> None:
-    """Without it the answer would be empty, and at once, for as long as nobody writes."""
+    """Otherwise an empty response would be sent at once, again and again, until the next write."""
     write(node.partition(), 7, 0)
     end(node.partition(), 7)
     waiting = handle(node.broker, fetch(("orders", 0, 1), max_wait_ms=60_000), context(version=version))
@@ -52,7 +52,7 @@ async def test_old_consumers_wait_behind_a_marker_that_they_cannot_be_shown(
 
 
 @pytest.mark.parametrize("version", [0, 2, 3])
-async def test_old_consumers_get_past_more_markers_than_fit_into_an_answer(
+async def test_old_consumers_get_past_more_markers_than_fit_into_a_response(
     node: DataNode, context: Context, version: int
 ) -> None:
     for _ in range(10):
@@ -84,7 +84,9 @@ async def test_readers_of_committed_data_stop_at_the_last_stable_offset(
     assert all_of_it.last_stable_offset == 1
 
 
-async def test_only_aborted_transactions_in_what_is_sent_are_told(node: DataNode, context: Context) -> None:
+async def test_only_aborted_transactions_in_the_returned_records_are_listed(
+    node: DataNode, context: Context
+) -> None:
     for producer_id in range(1, 5):
         write(node.partition(), producer_id, 0, value=b"x" * 50)
         end(node.partition(), producer_id, is_commit=producer_id == 2)
@@ -155,7 +157,7 @@ async def test_bytes_that_were_hidden_count_when_their_transaction_ends(
     assert aborted(only(await waiting)) == [(7, 0)]
 
 
-async def test_a_wait_goes_on_where_an_end_made_too_little_visible(node: DataNode, context: Context) -> None:
+async def test_a_wait_continues_if_a_marker_made_too_little_visible(node: DataNode, context: Context) -> None:
     write(node.partition(), 7, 0, value=b"x" * 1000)
     size = len(transactional(7, 0, value=b"x" * 1000))
     request = fetch(("orders", 0, 0), isolation_level=COMMITTED, max_wait_ms=60_000, min_bytes=2 * size)

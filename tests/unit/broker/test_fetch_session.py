@@ -1,4 +1,4 @@
-"""Fetch sessions: what is remembered, what is left out of an answer, and who makes room for whom (KIP-227)."""
+"""Fetch sessions: stored partitions, incremental responses, and eviction (KIP-227)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from penstock.broker import fetch_session
+from penstock.broker import fetch_session, replica_session
 from penstock.broker.fetch_session import (
     EPOCH_MAX,
     EVICTION_MS,
@@ -14,6 +14,7 @@ from penstock.broker.fetch_session import (
     FetchSessions,
     next_epoch,
 )
+from penstock.broker.replica_session import ReplicaPlan
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import (
     EpochEndOffset,
@@ -51,10 +52,20 @@ def ask(
     )
 
 
-def plan(
-    sessions: FetchSessions, request: FetchRequest, *, is_follower: bool = False, now: int = 0
-) -> FetchPlan:
-    return sessions.plan(request, uses_topic_ids=False, is_follower=is_follower, now_ms=now)
+def plan(sessions: FetchSessions, request: FetchRequest, *, now: int = 0) -> FetchPlan:
+    return sessions.plan(request, uses_topic_ids=False, now_ms=now)
+
+
+def plan_of_follower(sessions: FetchSessions, request: FetchRequest, *, now: int = 0) -> ReplicaPlan:
+    return replica_session.plan(
+        sessions,
+        request,
+        replica_id=2,
+        broker_epoch=5,
+        uses_topic_ids=False,
+        wakes_on_change=False,
+        now_ms=now,
+    )
 
 
 def data(
@@ -75,8 +86,11 @@ def data(
 
 
 def open_session(sessions: FetchSessions, *partitions: str, is_follower: bool = False, now: int = 0) -> int:
-    full = plan(sessions, ask(*((name, 0, 0) for name in partitions)), is_follower=is_follower, now=now)
-    _, session_id, _ = full.settle([(target, data(0)) for target in full.targets], now)
+    request = ask(*((name, 0, 0) for name in partitions))
+    if is_follower:
+        return plan_of_follower(sessions, request, now=now).finish([], now)[1]
+    full = plan(sessions, request, now=now)
+    _, session_id, _ = full.finish([(target, data(0)) for target in full.targets], now)
     return session_id
 
 
@@ -92,16 +106,16 @@ def sessions() -> FetchSessions:
 def test_a_request_of_epoch_minus_one_gets_no_session(sessions: FetchSessions) -> None:
     found = plan(sessions, ask(("a", 0, 7), epoch=-1))
 
-    error, session_id, results = found.settle([(target, data(0)) for target in found.targets], 0)
+    error, session_id, results = found.finish([(target, data(0)) for target in found.targets], 0)
 
     assert (error, session_id, len(results)) == (ErrorCode.NONE, 0, 1)
     assert len(sessions) == 0
 
 
-def test_a_request_of_epoch_zero_opens_a_session_and_is_answered_in_full(sessions: FetchSessions) -> None:
+def test_a_request_with_epoch_0_opens_a_session_and_gets_a_full_response(sessions: FetchSessions) -> None:
     found = plan(sessions, ask(("a", 0, 7), ("b", 0, 1)))
 
-    error, session_id, results = found.settle([(target, data(0)) for target in found.targets], 0)
+    error, session_id, results = found.finish([(target, data(0)) for target in found.targets], 0)
 
     assert error == ErrorCode.NONE
     assert session_id > 0
@@ -109,7 +123,7 @@ def test_a_request_of_epoch_zero_opens_a_session_and_is_answered_in_full(session
     assert len(sessions) == 1
 
 
-def test_an_incremental_request_reads_what_the_session_remembers(sessions: FetchSessions) -> None:
+def test_an_incremental_request_reads_the_partitions_of_the_session(sessions: FetchSessions) -> None:
     session_id = open_session(sessions, "a", "b")
 
     found = plan(sessions, ask(("b", 0, 3), session_id=session_id, epoch=1))
@@ -117,7 +131,7 @@ def test_an_incremental_request_reads_what_the_session_remembers(sessions: Fetch
     assert [(target.topic, target.wanted.fetch_offset) for target in found.targets] == [("a", 0), ("b", 3)]
 
 
-def test_partitions_with_nothing_new_are_left_out(sessions: FetchSessions) -> None:
+def test_partitions_without_news_are_omitted(sessions: FetchSessions) -> None:
     session_id = open_session(sessions, "a", "b", "c", "d", "e")
     found = plan(sessions, ask(session_id=session_id, epoch=1))
     diverging = data(0)
@@ -130,27 +144,27 @@ def test_partitions_with_nothing_new_are_left_out(sessions: FetchSessions) -> No
         diverging,
     ]
 
-    _, _, results = found.settle(list(zip(found.targets, answers, strict=True)), 0)
+    _, _, results = found.finish(list(zip(found.targets, answers, strict=True)), 0)
 
     assert [target.topic for target, _ in results] == ["b", "c", "d", "e"]
 
 
-def test_after_an_error_a_partition_is_sent_again_although_nothing_changed(sessions: FetchSessions) -> None:
+def test_after_an_error_an_unchanged_partition_is_sent_again(sessions: FetchSessions) -> None:
     session_id = open_session(sessions, "a")
     broken = plan(sessions, ask(session_id=session_id, epoch=1))
-    broken.settle([(target, data(0, error=ErrorCode.KAFKA_STORAGE_ERROR)) for target in broken.targets], 0)
+    broken.finish([(target, data(0, error=ErrorCode.KAFKA_STORAGE_ERROR)) for target in broken.targets], 0)
 
     mended = plan(sessions, ask(session_id=session_id, epoch=2))
-    _, _, results = mended.settle([(target, data(0)) for target in mended.targets], 0)
+    _, _, results = mended.finish([(target, data(0)) for target in mended.targets], 0)
 
     assert len(results) == 1
 
 
-def test_a_partition_that_gave_records_is_read_last_next_time(sessions: FetchSessions) -> None:
+def test_a_partition_that_returned_records_is_read_last_next_time(sessions: FetchSessions) -> None:
     session_id = open_session(sessions, "a", "b", "c")
     found = plan(sessions, ask(session_id=session_id, epoch=1))
     answers = [data(0, records=b"xyz"), data(0), data(0)]
-    found.settle(list(zip(found.targets, answers, strict=True)), 0)
+    found.finish(list(zip(found.targets, answers, strict=True)), 0)
 
     assert names(plan(sessions, ask(session_id=session_id, epoch=2))) == ["b", "c", "a"]
 
@@ -168,7 +182,7 @@ def test_a_session_without_partitions_ends(sessions: FetchSessions) -> None:
 
     found = plan(sessions, ask(session_id=session_id, epoch=1, forget=(("a", 0),)))
 
-    assert found.settle([], 0) == (ErrorCode.NONE, 0, [])
+    assert found.finish([], 0) == (ErrorCode.NONE, 0, [])
     assert len(sessions) == 0
 
 
@@ -192,14 +206,14 @@ def test_a_repeated_request_is_an_error(sessions: FetchSessions) -> None:
     assert plan(sessions, ask(session_id=session_id, epoch=1)).error == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-def test_a_request_that_waited_while_the_next_one_came_is_not_answered_with_records(
+def test_a_request_that_waited_while_the_next_one_arrived_gets_no_records(
     sessions: FetchSessions,
 ) -> None:
     session_id = open_session(sessions, "a")
     waiting = plan(sessions, ask(session_id=session_id, epoch=1))
     plan(sessions, ask(session_id=session_id, epoch=2))
 
-    error, answered_id, results = waiting.settle(
+    error, answered_id, results = waiting.finish(
         [(target, data(0, records=b"x")) for target in waiting.targets], 0
     )
 
@@ -209,21 +223,19 @@ def test_a_request_that_waited_while_the_next_one_came_is_not_answered_with_reco
 def test_a_session_by_name_cannot_go_on_by_id(sessions: FetchSessions) -> None:
     session_id = open_session(sessions, "a")
 
-    found = sessions.plan(
-        ask(session_id=session_id, epoch=1), uses_topic_ids=True, is_follower=False, now_ms=0
-    )
+    found = sessions.plan(ask(session_id=session_id, epoch=1), uses_topic_ids=True, now_ms=0)
 
     assert found.error == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
-def test_sessions_by_id_tell_topics_apart_by_id_alone() -> None:
+def test_sessions_with_topic_ids_identify_topics_by_id_only() -> None:
     sessions = FetchSessions(2, random.Random(1))
     wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1)
     request = FetchRequest(
         max_wait_ms=0, min_bytes=1, session_epoch=0, topics=[FetchTopic(topic_id=ORDERS, partitions=[wanted])]
     )
-    full = sessions.plan(request, uses_topic_ids=True, is_follower=False, now_ms=0)
-    _, session_id, _ = full.settle([(target, data(0)) for target in full.targets], 0)
+    full = sessions.plan(request, uses_topic_ids=True, now_ms=0)
+    _, session_id, _ = full.finish([(target, data(0)) for target in full.targets], 0)
 
     forget = FetchRequest(
         max_wait_ms=0,
@@ -233,7 +245,7 @@ def test_sessions_by_id_tell_topics_apart_by_id_alone() -> None:
         topics=[],
         forgotten_topics_data=[ForgottenTopic(topic_id=ORDERS, partitions=[0])],
     )
-    sessions.plan(forget, uses_topic_ids=True, is_follower=False, now_ms=0)
+    sessions.plan(forget, uses_topic_ids=True, now_ms=0)
 
     assert len(sessions) == 0
 
@@ -262,8 +274,7 @@ def test_the_count_starts_over_at_one() -> None:
 
 
 def is_open(sessions: FetchSessions, session_id: int) -> bool:
-    found = plan(sessions, ask(session_id=session_id, epoch=-7))
-    return found.error != ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    return session_id in sessions._sessions
 
 
 def test_without_room_a_client_is_served_without_a_session(sessions: FetchSessions) -> None:
@@ -274,7 +285,7 @@ def test_without_room_a_client_is_served_without_a_session(sessions: FetchSessio
     assert len(sessions) == 2
 
 
-def test_an_idle_session_makes_room(sessions: FetchSessions) -> None:
+def test_an_idle_session_is_evicted(sessions: FetchSessions) -> None:
     idle = open_session(sessions, "a", "b", "c", now=0)
     busy = open_session(sessions, "a", now=0)
     plan(sessions, ask(session_id=busy, epoch=1), now=EVICTION_MS)
@@ -287,7 +298,7 @@ def test_an_idle_session_makes_room(sessions: FetchSessions) -> None:
     assert sessions.evictions == 1
 
 
-def test_an_old_session_makes_room_for_one_with_more_partitions(sessions: FetchSessions) -> None:
+def test_an_old_session_is_evicted_for_one_with_more_partitions(sessions: FetchSessions) -> None:
     small = open_session(sessions, "a", now=0)
     large = open_session(sessions, "a", "b", "c", now=0)
     for session_id in (small, large):
@@ -307,7 +318,7 @@ def test_an_old_session_stays_if_the_newcomer_is_smaller(sessions: FetchSessions
     assert open_session(sessions, "x", now=EVICTION_MS + 1) == 0
 
 
-def test_a_follower_takes_the_place_of_a_young_consumer(sessions: FetchSessions) -> None:
+def test_a_follower_evicts_the_session_of_a_new_consumer(sessions: FetchSessions) -> None:
     consumer = open_session(sessions, "a", "b", "c")
     follower = open_session(sessions, "a", is_follower=True)
 
@@ -353,6 +364,48 @@ def test_sessions_remember_a_bounded_number_of_partitions(monkeypatch: pytest.Mo
     assert grown.error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert sessions.target_count == 2
     assert open_session(sessions, "a", "b", "c") > 0
+
+
+def test_idle_sessions_are_evicted_if_there_are_too_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They used up the limit for ever: nobody closed the sessions that their clients had lost."""
+    monkeypatch.setattr(fetch_session, "TARGETS_MAX", 5)
+    sessions = FetchSessions(100, random.Random(1))
+    lost = [open_session(sessions, "a", "b", now=number) for number in range(2)]
+
+    newcomer = open_session(sessions, "a", "b", "c", now=EVICTION_MS + 1)
+
+    assert newcomer > 0
+    assert [is_open(sessions, each) for each in lost] == [False, True], "no more than necessary"
+    assert (sessions.target_count, sessions.evictions) == (5, 1)
+    assert open_session(sessions, "a", now=EVICTION_MS + 1) == 0, "the others are in use"
+
+
+@pytest.mark.parametrize("is_follower", [False, True])
+def test_a_session_that_grows_evicts_idle_ones(monkeypatch: pytest.MonkeyPatch, is_follower: bool) -> None:
+    monkeypatch.setattr(fetch_session, "TARGETS_MAX", 5)
+    sessions = FetchSessions(100, random.Random(1))
+    grows = open_session(sessions, "a", "b", is_follower=is_follower, now=0)
+    lost = open_session(sessions, "a", "b", now=1)
+    request = ask(("c", 0, 0), ("d", 0, 0), session_id=grows, epoch=1)
+
+    if is_follower:
+        plan_of_follower(sessions, request, now=EVICTION_MS + 2)
+    else:
+        plan(sessions, request, now=EVICTION_MS + 2)
+
+    assert [is_open(sessions, each) for each in (grows, lost)] == [True, False]
+    assert sessions.target_count == 4
+
+
+def test_a_followers_session_with_too_many_partitions_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_session, "TARGETS_MAX", 2)
+    sessions = FetchSessions(100, random.Random(1))
+    grows = open_session(sessions, "a", "b", is_follower=True)
+
+    grown = plan_of_follower(sessions, ask(("c", 0, 0), session_id=grows, epoch=1))
+
+    assert grown.finish([], 0) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, [])
+    assert (sessions.target_count, len(sessions)) == (0, 0)
 
 
 def test_partitions_of_sessions_are_counted_as_they_come_and_go(sessions: FetchSessions) -> None:

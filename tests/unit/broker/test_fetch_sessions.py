@@ -64,7 +64,7 @@ async def test_a_follower_reads_to_the_end_and_its_position_commits_records(
     assert second.high_watermark == partition.high_watermark == 1
 
 
-async def test_an_offset_that_the_log_does_not_have_commits_nothing(
+async def test_an_offset_out_of_range_commits_nothing(
     cluster: Cluster, node: DataNode, context: Context
 ) -> None:
     cluster.add_topic("copied", replicas=(1, 2))
@@ -84,7 +84,7 @@ async def test_a_node_that_is_no_replica_is_turned_away(
     assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_follower_is_told_where_its_log_parts_from_the_leaders(
+async def test_a_follower_gets_the_diverging_epoch(
     cluster: Cluster, node: DataNode, context: Context
 ) -> None:
     cluster.add_topic("copied", replicas=(1, 2))
@@ -100,7 +100,7 @@ async def test_a_follower_is_told_where_its_log_parts_from_the_leaders(
     assert node.partition("copied").high_watermark == 0
 
 
-async def test_a_follower_waits_for_what_is_written(
+async def test_a_follower_waits_for_uncommitted_records_too(
     cluster: Cluster, node: DataNode, context: Context
 ) -> None:
     cluster.add_topic("copied", replicas=(1, 2))
@@ -116,7 +116,9 @@ async def test_a_follower_waits_for_what_is_written(
 # -- sessions
 
 
-async def test_a_session_answers_only_with_news(cluster: Cluster, node: DataNode, context: Context) -> None:
+async def test_a_session_returns_only_partitions_with_news(
+    cluster: Cluster, node: DataNode, context: Context
+) -> None:
     cluster.publish(partition_record("orders", 1))
     opened = handle(
         node.broker, fetch(("orders", 0, 0), ("orders", 1, 0), session=(0, 0)), context(version=12)

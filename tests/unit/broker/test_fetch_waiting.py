@@ -1,4 +1,4 @@
-"""Fetch: who waits, for what, and what ends the wait."""
+"""Fetch: when a request waits, and what ends the wait."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def test_a_fetch_waits_for_the_next_append(node: DataNode, context: Contex
     assert values(only(await waiting)) == [b"a"]
 
 
-async def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for(node: DataNode, context: Context) -> None:
+async def test_a_fetch_waits_for_min_bytes(node: DataNode, context: Context) -> None:
     size = append(node, b"x" * 100)
     waiting = handle(
         node.broker, fetch(("orders", 0, 0), max_wait_ms=60_000, min_bytes=3 * size), context(version=12)
@@ -54,7 +54,7 @@ async def test_a_fetch_does_not_wait_at_the_end_of_a_segment_while_there_is_anot
     for value in (b"a", b"b"):
         append(node, value, timestamp=NOW)
         node.partition().log.settings = LogSettings(segment_bytes=100)  # each batch needs its own
-    assert node.partition().log.segment_count() == 2
+    assert len(node.partition().log.segments) == 2
     request = fetch(("orders", 0, 0), max_wait_ms=60_000, min_bytes=10_000)
 
     answer = handle(node.broker, request, context(version=12))
@@ -82,7 +82,7 @@ async def test_bytes_of_all_partitions_count_together(
     assert [len(values(data)) for data in answers(await waiting)] == [1, 1]
 
 
-async def test_when_time_is_over_the_answer_is_what_there_is(node: DataNode, context: Context) -> None:
+async def test_after_max_wait_the_available_records_are_returned(node: DataNode, context: Context) -> None:
     append(node, b"a")
     request = fetch(("orders", 0, 0), max_wait_ms=1, min_bytes=10_000)
 
@@ -90,7 +90,7 @@ async def test_when_time_is_over_the_answer_is_what_there_is(node: DataNode, con
 
 
 @pytest.mark.parametrize(("max_wait_ms", "min_bytes"), [(0, 1), (60_000, 0), (-1, 1)])
-async def test_who_does_not_want_to_wait_does_not(
+async def test_a_fetch_with_max_wait_0_does_not_wait(
     node: DataNode, context: Context, max_wait_ms: int, min_bytes: int
 ) -> None:
     request = fetch(("orders", 0, 0), max_wait_ms=max_wait_ms, min_bytes=min_bytes)
@@ -98,7 +98,7 @@ async def test_who_does_not_want_to_wait_does_not(
     assert values(only(handle(node.broker, request, context(version=12)))) == []
 
 
-async def test_a_fetch_of_nothing_is_answered_at_once(node: DataNode, context: Context) -> None:
+async def test_an_empty_fetch_gets_its_response_at_once(node: DataNode, context: Context) -> None:
     assert answers(handle(node.broker, fetch(max_wait_ms=60_000), context(version=12))) == []
 
 
@@ -138,7 +138,7 @@ async def test_a_topic_that_is_deleted_ends_the_wait(
     assert only(await waiting).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_a_leader_that_resigns_ends_the_wait_and_says_who_follows(
+async def test_a_leader_change_ends_the_wait_and_returns_the_new_leader(
     cluster: Cluster, node: DataNode, context: Context
 ) -> None:
     cluster.add_broker(2)
@@ -155,26 +155,28 @@ async def test_a_leader_that_resigns_ends_the_wait_and_says_who_follows(
     assert [(at.node_id, at.host) for at in response.node_endpoints] == [(2, "plaintext-2")]
 
 
-async def test_a_client_that_left_leaves_nothing_behind(node: DataNode, context: Context) -> None:
+async def test_a_disconnected_client_leaves_no_wait_behind(node: DataNode, context: Context) -> None:
     waiting = handle(node.broker, fetch(("orders", 0, 0), max_wait_ms=60_000), context(version=12))
 
     waiting.cancel()
     await asyncio.sleep(0)
 
-    assert not node.partition()._fetch_waits
+    assert not node.partition().purgatory.fetches
 
 
-async def test_an_answered_wait_leaves_nothing_behind(node: DataNode, context: Context) -> None:
+async def test_a_completed_fetch_leaves_no_wait_behind(node: DataNode, context: Context) -> None:
     waiting = handle(node.broker, fetch(("orders", 0, 0), max_wait_ms=60_000), context(version=12))
     append(node, b"a")
     await waiting
 
     await asyncio.sleep(0)
 
-    assert not node.partition()._fetch_waits
+    assert not node.partition().purgatory.fetches
 
 
-async def test_what_is_not_committed_is_not_seen(cluster: Cluster, node: DataNode, context: Context) -> None:
+async def test_uncommitted_records_are_not_returned(
+    cluster: Cluster, node: DataNode, context: Context
+) -> None:
     cluster.add_topic("copied", replicas=(1, 2))
     append(node, b"a", topic="copied")
 
@@ -189,7 +191,7 @@ async def test_what_is_not_committed_is_not_seen(cluster: Cluster, node: DataNod
 
 
 def note_loads(monkeypatch: pytest.MonkeyPatch) -> list[FileSlice]:
-    """Nothing is in the page cache; returns what is read into it from now on."""
+    """Empties the page cache; returns the list of later reads."""
     loaded: list[FileSlice] = []
     load = pages.load
 
@@ -202,7 +204,7 @@ def note_loads(monkeypatch: pytest.MonkeyPatch) -> list[FileSlice]:
     return loaded
 
 
-async def test_what_is_not_in_memory_is_read_by_a_worker_before_the_answer(
+async def test_cold_pages_are_read_by_a_worker_before_the_response(
     node: DataNode, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(node, b"a")

@@ -23,6 +23,7 @@ from penstock.protocol.messages.list_offsets import (
 )
 from penstock.records import kernel
 from penstock.records.batch import HEADER_BYTES, Compression
+from penstock.replication.deletion import delete_records
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 NEWEST = 11
@@ -71,7 +72,7 @@ async def log(cluster: Cluster, node: DataNode) -> DataNode:
     for epoch, timestamp in ((0, 100), (0, 300), (2, 200)):
         cluster.publish(partition_record("orders", 0, leader_epoch=epoch))
         partition.append_as_leader(make_batch(b"a", b"b", timestamp=timestamp), acks=1, now_ms=NOW)
-    partition.delete_records(1)
+    delete_records(partition, 1)
     return node
 
 
@@ -120,14 +121,14 @@ async def test_special_timestamps_are_refused_before_their_version(
 
 
 @pytest.mark.parametrize("version", [0, 1, NEWEST])
-async def test_other_negative_timestamps_mean_nothing(log: DataNode, context: Context, version: int) -> None:
+async def test_other_negative_timestamps_are_rejected(log: DataNode, context: Context, version: int) -> None:
     assert (
         only(handle(log.broker, ask(-7), context(version=version))).error_code
         == ErrorCode.UNSUPPORTED_VERSION
     )
 
 
-async def test_who_is_not_here_or_fenced_is_refused(
+async def test_an_unknown_partition_or_a_fenced_client_is_refused(
     cluster: Cluster, log: DataNode, context: Context
 ) -> None:
     cluster.add_topic("theirs", replicas=(2,))
@@ -162,7 +163,7 @@ async def test_a_partition_asked_for_twice_is_refused(log: DataNode, context: Co
 
 
 @pytest.mark.parametrize("isolation", [0, 1])
-async def test_consumers_see_what_is_committed_and_replicas_what_is_written(
+async def test_consumers_see_the_high_watermark_and_replicas_the_log_end(
     cluster: Cluster, node: DataNode, context: Context, isolation: int
 ) -> None:
     cluster.add_topic("copied", replicas=(1, 2))
@@ -203,7 +204,7 @@ async def test_readers_of_committed_data_see_no_further_than_the_last_stable_off
 @pytest.mark.parametrize(
     ("version", "error"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)]
 )
-async def test_a_new_leader_that_does_not_know_the_end_yet_says_so(
+async def test_a_new_leader_that_does_not_know_the_high_watermark_yet_returns_an_error(
     cluster: Cluster, node: DataNode, context: Context, version: int, error: ErrorCode
 ) -> None:
     cluster.add_topic("copied", replicas=(1, 2))
@@ -291,7 +292,7 @@ async def test_a_large_batch_whose_only_record_of_that_time_was_deleted(
 ) -> None:
     append_large(node, 1050, 1000)
     append_large(node, 1040, 1060)
-    node.partition().delete_records(1)
+    delete_records(node.partition(), 1)
 
     _, offset, timestamp, _ = found(await handle(node.broker, ask(1040), context(version=7)))
 
@@ -326,7 +327,7 @@ async def test_a_batch_that_was_damaged_on_disk_is_called_corrupt(node: DataNode
     node.partition().append_as_leader(
         make_batch(b"a" * 100, compression=Compression.GZIP), acks=1, now_ms=NOW
     )
-    file = node.partition().log.active_segment.file()
+    file = node.partition().log.segments.active.file()
     os.pwrite(file.fileno(), b"\xff" * 20, HEADER_BYTES)
 
     assert only(handle(node.broker, ask(0), context(version=7))).error_code == ErrorCode.CORRUPT_MESSAGE

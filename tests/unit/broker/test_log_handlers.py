@@ -129,7 +129,7 @@ async def test_records_are_deleted_below_an_offset(
     assert (answer.error_code, answer.low_watermark) == expected
 
 
-async def test_deleting_the_same_again_changes_nothing(node: DataNode, context: Context) -> None:
+async def test_deleting_the_same_records_again_changes_nothing(node: DataNode, context: Context) -> None:
     append(node, b"a", b"b", b"c")
     delete_records.handle(node.broker, delete(2), context(version=2))
 
@@ -152,7 +152,7 @@ async def test_records_of_internal_and_unknown_topics_are_not_deleted(
     assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_deleting_waits_for_the_replicas_and_gives_up_in_time(
+async def test_deleting_waits_for_the_replicas_up_to_the_timeout(
     cluster: Cluster, node: DataNode, context: Context
 ) -> None:
     cluster.add_topic("copied", replicas=(1, 2))
@@ -168,7 +168,7 @@ async def test_deleting_waits_for_the_replicas_and_gives_up_in_time(
     assert isinstance(gone, asyncio.Future)
     gone.cancel()
     await asyncio.sleep(0)
-    assert len(partition._low_waits) == 1, "only the one that still waits"
+    assert len(partition.purgatory.deletions) == 1, "only the one that still waits"
     partition.follower_fetched(2, end_offset=2, start_offset=1, leader_epoch=0, now_ms=NOW)
 
     answer = deleted(await waiting)
@@ -257,7 +257,7 @@ async def test_directories_are_described_with_sizes_and_room(
     codec(DescribeLogDirsResponse, version).encode(response)
 
 
-async def test_only_what_is_asked_for_is_described(
+async def test_only_the_requested_partitions_are_described(
     cluster: Cluster, node: DataNode, context: Context
 ) -> None:
     cluster.add_topic("other", partitions=2)
@@ -273,8 +273,8 @@ async def test_only_what_is_asked_for_is_described(
     ] == [("other", [1])]
 
 
-async def test_a_directory_that_failed_is_told_so(node: DataNode, context: Context) -> None:
-    node.logs.directories[0].volume.fail(OSError("broken"), "testing")
+async def test_a_failed_directory_is_reported(node: DataNode, context: Context) -> None:
+    node.logs.directories[0].io.fail(OSError("broken"), "testing")
 
     response = describe_log_dirs.handle(node.broker, DescribeLogDirsRequest(topics=None), context(version=4))
 

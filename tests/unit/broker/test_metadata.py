@@ -1,16 +1,22 @@
-"""Metadata: who is asked about, who is shown, and through which listener."""
+"""Metadata: requested topics, leaders, and endpoints per listener."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from penstock.broker.context import RequestContext
 from penstock.broker.handlers.metadata import handle
-from penstock.metadata.errors import Refused
+from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.messages.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from penstock.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -40,7 +46,7 @@ def only(response: MetadataResponse) -> MetadataResponseTopic:
     return topic
 
 
-async def test_none_means_all_topics_and_an_empty_list_means_none(
+async def test_null_means_all_topics_and_an_empty_list_means_none(
     cluster: Any, broker: Any, context: Context
 ) -> None:
     cluster.add_topic("a")
@@ -145,7 +151,7 @@ async def test_fenced_nodes_are_not_shown_and_their_replicas_are_offline(
     assert only(response).partitions[0].replica_nodes == [1, 2]
 
 
-async def test_version_0_leaves_out_what_it_cannot_reach_and_complains(
+async def test_version_0_omits_offline_replicas_and_returns_an_error(
     cluster: Any, broker: Any, context: Context
 ) -> None:
     cluster.add_topic("a", replicas=(1, 7))
@@ -170,7 +176,7 @@ async def test_a_leader_without_the_clients_listener(
     assert (partition.error_code, partition.leader_id) == (error, -1)
 
 
-async def test_a_leader_that_is_gone(cluster: Any, broker: Any, context: Context) -> None:
+async def test_a_leader_that_is_not_available(cluster: Any, broker: Any, context: Context) -> None:
     cluster.add_topic("a", replicas=(9,))
 
     partition = only(handle(broker, ask("a"), context(version=12))).partitions[0]
@@ -178,14 +184,14 @@ async def test_a_leader_that_is_gone(cluster: Any, broker: Any, context: Context
     assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
 
 
-async def test_the_answer_names_cluster_and_controller(broker: Any, context: Context) -> None:
+async def test_the_response_contains_cluster_id_and_controller(broker: Any, context: Context) -> None:
     response = handle(broker, ask(), context(version=12))
 
     assert response.cluster_id == "the-cluster"
     assert response.controller_id == 1
 
 
-async def test_authorized_operations_are_told_where_asked(
+async def test_authorized_operations_are_returned_on_request(
     cluster: Any, broker: Any, context: Context
 ) -> None:
     cluster.add_topic("a")
@@ -204,31 +210,31 @@ async def test_authorized_operations_are_told_where_asked(
 # -- auto-creation
 
 
-class CreatingController:
-    """Creates what it is asked for, after a turn of the loop, save the names that it dislikes."""
+class CreatingChannel:
+    """A channel to a controller that creates topics after a turn of the loop, except some names."""
 
     def __init__(self, cluster: Any, refuse: dict[str, ErrorCode] | None) -> None:
         self.created: list[str] = []
         self._cluster = cluster
         self._refuse = refuse
 
-    async def create_topics_automatically(
-        self, names: Sequence[str], *, requested_by: str
-    ) -> dict[str, ErrorCode]:
+    async def forward(self, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+        assert (context.api_key, context.version) == (ApiKey.CREATE_TOPICS, 7)
         await asyncio.sleep(0)
-        if self._refuse is None:
-            raise Refused(ErrorCode.NOT_CONTROLLER)
-        for name in names:
-            if name not in self._refuse and name not in self._cluster.metadata.image.topics:
+        results = []
+        for name in [topic.name for topic in request.topics]:
+            error = ErrorCode.NOT_CONTROLLER if self._refuse is None else self._refuse.get(name)
+            if error is None and name not in self._cluster.metadata.image.topics:
                 self._cluster.add_topic(name)
                 self.created.append(name)
-        return self._refuse
+            results.append(CreatableTopicResult(name=name, error_code=error or ErrorCode.NONE))
+        return CreateTopicsResponse(topics=results)
 
 
-async def test_a_missing_topic_is_created_and_described_in_one_answer(
+async def test_a_missing_topic_is_created_and_described_in_one_response(
     cluster: Any, broker: Any, context: Context
 ) -> None:
-    broker.controller = CreatingController(cluster, refuse={})
+    broker.channel = CreatingChannel(cluster, refuse={})
     cluster.add_topic("there")
 
     response = await handle(broker, ask("there", "new", "../x", create=True), context(version=12))
@@ -238,15 +244,15 @@ async def test_a_missing_topic_is_created_and_described_in_one_answer(
         "new": ErrorCode.NONE,
         "../x": ErrorCode.INVALID_TOPIC_EXCEPTION,
     }
-    assert broker.controller.created == ["new"]
+    assert broker.channel.created == ["new"]
 
 
-async def test_a_topic_that_cannot_be_created_is_answered_with_the_reason(
+async def test_a_topic_that_cannot_be_created_gets_the_reason(
     cluster: Any, broker: Any, context: Context
 ) -> None:
-    broker.controller = CreatingController(cluster, {"new": ErrorCode.INVALID_REPLICATION_FACTOR})
+    broker.channel = CreatingChannel(cluster, {"new": ErrorCode.INVALID_REPLICATION_FACTOR})
     waiting = handle(broker, ask("new", "race", create=True), context(version=12))
-    cluster.add_topic("race")  # somebody else was faster
+    cluster.add_topic("race")  # another client was faster
 
     assert errors(await waiting) == {"new": ErrorCode.INVALID_REPLICATION_FACTOR, "race": ErrorCode.NONE}
 
@@ -254,36 +260,36 @@ async def test_a_topic_that_cannot_be_created_is_answered_with_the_reason(
 async def test_without_a_controller_the_topic_is_unknown_as_yet(
     cluster: Any, broker: Any, context: Context
 ) -> None:
-    broker.controller = CreatingController(cluster, refuse=None)
+    broker.channel = CreatingChannel(cluster, refuse=None)
 
     response = await handle(broker, ask("new", create=True), context(version=12))
 
     assert errors(response) == {"new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-async def test_nothing_is_created_for_a_client_that_forbids_it(
+async def test_no_topic_is_created_if_the_client_disables_it(
     cluster: Any, broker: Any, context: Context
 ) -> None:
-    broker.controller = CreatingController(cluster, refuse={})
+    broker.channel = CreatingChannel(cluster, refuse={})
 
     response = handle(broker, ask("new", create=False), context(version=12))
 
     assert errors(response) == {"new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-async def test_nothing_is_created_where_the_broker_forbids_it(
+async def test_no_topic_is_created_if_the_broker_disables_it(
     cluster: Any, broker: Any, context: Context
 ) -> None:
     broker.settings = type(broker.settings).load({"auto.create.topics.enable": "false"})
-    broker.controller = CreatingController(cluster, refuse={})
+    broker.channel = CreatingChannel(cluster, refuse={})
 
     response = handle(broker, ask("new", create=True), context(version=12))
 
     assert errors(response) == {"new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-async def test_nothing_is_created_by_id(cluster: Any, broker: Any, context: Context) -> None:
-    broker.controller = CreatingController(cluster, refuse={})
+async def test_no_topic_is_created_by_id(cluster: Any, broker: Any, context: Context) -> None:
+    broker.channel = CreatingChannel(cluster, refuse={})
     request = MetadataRequest(
         topics=[MetadataRequestTopic(topic_id=Uuid(b"x" * 16), name="new")], allow_auto_topic_creation=True
     )
@@ -292,3 +298,22 @@ async def test_nothing_is_created_by_id(cluster: Any, broker: Any, context: Cont
 
     assert [topic.error_code for topic in response.topics] == [ErrorCode.UNKNOWN_TOPIC_ID]
     assert ZERO_UUID not in [topic.topic_id for topic in response.topics]
+
+
+async def test_a_topic_that_another_node_created_is_described_once_this_node_knows_it(
+    cluster: Any, broker: Any, context: Context
+) -> None:
+    class Remote:
+        """The controller is another node: its response arrives before its records do."""
+
+        async def forward(
+            self, request: CreateTopicsRequest, context: RequestContext
+        ) -> CreateTopicsResponse:
+            asyncio.get_running_loop().call_later(0.001, cluster.add_topic, "new")
+            return CreateTopicsResponse(topics=[CreatableTopicResult(name="new")])
+
+    broker.channel = Remote()
+
+    assert errors(await handle(broker, ask("new", create=True), context(version=12))) == {
+        "new": ErrorCode.NONE
+    }

@@ -1,4 +1,4 @@
-"""Produce: acknowledgement, refusal, and what each version can say."""
+"""Produce: acknowledgements, errors, and versions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def only(response: Any) -> PartitionProduceResponse:
 
 @pytest.mark.parametrize("version", range(3, 14))
 @pytest.mark.parametrize("acks", [1, ALL])
-async def test_a_batch_is_written_and_answered_at_once(
+async def test_a_batch_is_written_and_acknowledged_at_once(
     node: DataNode, context: Context, version: int, acks: int
 ) -> None:
     handle(node.broker, produce(make_batch(b"first")), context(version=9))
@@ -72,7 +72,7 @@ async def test_a_batch_is_written_and_answered_at_once(
     codec(ProduceResponse, version).encode(response)
 
 
-async def test_acks_0_has_no_answer(node: DataNode, context: Context) -> None:
+async def test_acks_0_has_no_response(node: DataNode, context: Context) -> None:
     assert handle(node.broker, produce(make_batch(b"a"), acks=0), context(version=9)) is None
     assert node.partition().high_watermark == 1
 
@@ -82,9 +82,7 @@ async def test_acks_0_that_fails_closes_the_connection(node: DataNode, context: 
         handle(node.broker, produce(make_batch(b"a"), acks=0, topic="absent"), context(version=9))
 
 
-async def test_a_topic_that_stamps_appends_says_when(
-    cluster: Cluster, node: DataNode, context: Context
-) -> None:
+async def test_log_append_time_is_returned(cluster: Cluster, node: DataNode, context: Context) -> None:
     cluster.set("orders", "message.timestamp.type", "LogAppendTime")
     before = node.runtime.clock.wall_ms()
 
@@ -93,9 +91,7 @@ async def test_a_topic_that_stamps_appends_says_when(
     assert before <= answer.log_append_time_ms <= node.runtime.clock.wall_ms()
 
 
-async def test_several_partitions_are_answered_each_for_itself(
-    cluster: Cluster, node: DataNode, context: Context
-) -> None:
+async def test_each_partition_has_its_own_result(cluster: Cluster, node: DataNode, context: Context) -> None:
     cluster.publish(partition_record("orders", 1))
     request = produce(make_batch(b"a"))
     request.topic_data[0].partition_data += [
@@ -136,7 +132,7 @@ async def test_old_producers_send_message_sets(
 async def test_message_sets_are_not_taken_for_batches_of_transactions(
     node: DataNode, context: Context, version: int, magic: int
 ) -> None:
-    """Where a batch has the bit that says so, message sets have their keys (v0) and times (v1)."""
+    """The byte with the transactional bit of a batch is part of the key (v0) or timestamp (v1) of a message set."""
     key, time = b"\xff" * 20, 0x1_10FF_FFFF
     old = memoryview(down_convert(make_batch(b"a" * 40, key=key, timestamp=time), magic=magic))
 
@@ -148,7 +144,7 @@ async def test_message_sets_are_not_taken_for_batches_of_transactions(
 # -- idempotence
 
 
-async def test_a_retry_is_answered_with_the_first_offset(node: DataNode, context: Context) -> None:
+async def test_a_retry_gets_the_offset_of_the_first_attempt(node: DataNode, context: Context) -> None:
     def sent() -> ProduceRequest:
         return produce(make_batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0), acks=ALL)
 
@@ -160,7 +156,7 @@ async def test_a_retry_is_answered_with_the_first_offset(node: DataNode, context
     assert node.partition().high_watermark == 2
 
 
-async def test_a_gap_is_refused_with_words(node: DataNode, context: Context) -> None:
+async def test_a_sequence_gap_is_refused_with_a_message(node: DataNode, context: Context) -> None:
     request = produce(make_batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0))
     handle(node.broker, request, context(version=9))
 
@@ -226,7 +222,7 @@ async def test_clients_do_not_write_to_internal_topics(
     assert admin.error_code == ErrorCode.NONE
 
 
-async def test_who_asks_the_wrong_node_is_told_the_right_one(
+async def test_a_client_that_uses_the_wrong_broker_gets_the_current_leader(
     cluster: Cluster, node: DataNode, context: Context
 ) -> None:
     cluster.add_broker(2)
@@ -252,7 +248,7 @@ async def test_who_asks_the_wrong_node_is_told_the_right_one(
 @pytest.mark.parametrize(
     ("version", "error"), [(3, ErrorCode.NOT_LEADER_OR_FOLLOWER), (4, ErrorCode.KAFKA_STORAGE_ERROR)]
 )
-async def test_a_failed_disk_is_called_what_the_client_understands(
+async def test_a_failed_disk_is_reported_with_an_error_that_the_client_knows(
     node: DataNode, context: Context, version: int, error: ErrorCode
 ) -> None:
     node.partition().go_offline()
@@ -282,9 +278,7 @@ async def test_acks_all_waits_for_the_replicas(cluster: Cluster, node: DataNode,
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
 
 
-async def test_acks_all_gives_up_when_its_time_is_over(
-    cluster: Cluster, node: DataNode, context: Context
-) -> None:
+async def test_acks_all_times_out(cluster: Cluster, node: DataNode, context: Context) -> None:
     cluster.add_topic("copied", replicas=(1, 2))
 
     response = await handle(
@@ -299,7 +293,7 @@ async def test_produce_requests_that_timed_out_or_lost_their_connection_are_not_
 ) -> None:
     """They used to stay until the high watermark moved, without bound."""
     cluster.add_topic("copied", replicas=(1, 2))
-    waits = node.partition("copied")._commit_waits
+    waits = node.partition("copied").purgatory.commits
 
     for number in range(100):
         is_late = number % 2 == 0
@@ -315,7 +309,7 @@ async def test_produce_requests_that_timed_out_or_lost_their_connection_are_not_
     assert len(waits) <= 1
 
 
-async def test_a_batch_committed_with_too_few_replicas_left_is_told_so(
+async def test_a_batch_committed_with_too_few_in_sync_replicas_gets_an_error(
     cluster: Cluster, node: DataNode, context: Context
 ) -> None:
     cluster.add_topic("copied", replicas=(1, 2), settings={"min.insync.replicas": "2"})
@@ -326,7 +320,7 @@ async def test_a_batch_committed_with_too_few_replicas_left_is_told_so(
     assert only(await waiting).error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
-async def test_a_leader_that_resigns_says_so_to_those_who_wait(
+async def test_a_leader_change_completes_waiting_requests_with_an_error(
     cluster: Cluster, node: DataNode, context: Context
 ) -> None:
     cluster.add_topic("copied", replicas=(1, 2))
@@ -337,7 +331,7 @@ async def test_a_leader_that_resigns_says_so_to_those_who_wait(
     assert only(await waiting).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_client_that_left_while_it_waited_disturbs_nobody(
+async def test_a_client_that_disconnects_while_it_waits_does_not_disturb_others(
     cluster: Cluster, node: DataNode, context: Context
 ) -> None:
     cluster.add_topic("copied", replicas=(1, 2))
@@ -350,7 +344,7 @@ async def test_a_client_that_left_while_it_waited_disturbs_nobody(
 
 
 @pytest.mark.parametrize("acks", [1, ALL])
-async def test_with_a_flush_policy_the_answer_comes_after_the_sync(
+async def test_with_a_flush_policy_the_response_comes_after_the_sync(
     cluster: Cluster, node: DataNode, context: Context, acks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.set("orders", "flush.messages", "1")
@@ -386,7 +380,7 @@ def large_batch(**options: Any) -> memoryview:
 
 
 class HeldConnection:
-    """Notes what a handler does to the connection that its request came by."""
+    """Records the calls of a handler on its connection."""
 
     def __init__(self) -> None:
         self.held_by: list[asyncio.Future[Any]] = []
@@ -400,7 +394,7 @@ class HeldConnection:
 
 
 @pytest.mark.parametrize("acks", [1, ALL])
-async def test_a_batch_that_takes_long_to_look_at_is_written_after_all(
+async def test_a_batch_that_is_slow_to_validate_is_written(
     node: DataNode, context: Context, acks: int
 ) -> None:
     asked = context(version=9)
@@ -419,9 +413,7 @@ async def test_a_batch_that_takes_long_to_look_at_is_written_after_all(
     assert node.partition().high_watermark == 2
 
 
-async def test_a_batch_that_takes_long_to_look_at_may_be_refused_in_the_end(
-    node: DataNode, context: Context
-) -> None:
+async def test_a_batch_that_is_slow_to_validate_may_be_refused(node: DataNode, context: Context) -> None:
     sent = large_batch(producer_id=1, producer_epoch=0, base_sequence=0)
     await handle(node.broker, produce(sent), context(version=9))
     gap = large_batch(producer_id=1, producer_epoch=0, base_sequence=9)
@@ -432,7 +424,7 @@ async def test_a_batch_that_takes_long_to_look_at_may_be_refused_in_the_end(
     assert answer.base_offset == -1
 
 
-async def test_acks_0_with_records_that_take_long_closes_only_if_they_are_refused(
+async def test_acks_0_with_slow_records_closes_the_connection_only_if_they_are_refused(
     node: DataNode, context: Context
 ) -> None:
     for sequence, is_closed in ((0, False), (9, True)):
@@ -469,7 +461,7 @@ async def test_all_partitions_of_a_request_share_one_effort(
     assert [node.partition(index=index).high_watermark for index in range(4)] == [1, 1, 1, 1]
 
 
-async def test_a_request_whose_time_is_up_in_the_slow_lane_says_so(node: DataNode, context: Context) -> None:
+async def test_a_request_can_time_out_in_the_slow_lane(node: DataNode, context: Context) -> None:
     somebody = threading.Event()
     node.broker.slow_lane.run(somebody.wait, host="another")
     waiting = handle(node.broker, produce(large_batch(), timeout_ms=1), context(version=9))
@@ -493,13 +485,13 @@ async def test_a_produce_request_that_timed_out_in_the_slow_lane_leaves_no_wait_
     await connection.held_by[0]
 
     assert node.partition("copied").log.end_offset == 2
-    assert len(node.partition("copied")._commit_waits) == 0
+    assert len(node.partition("copied").purgatory.commits) == 0
 
 
 async def test_a_request_in_the_slow_lane_ends_when_the_lane_is_closed(
     node: DataNode, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It used to hold its connection for ever."""
+    """It held its connection forever."""
     admitted: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     monkeypatch.setattr(node.broker.slow_lane, "run", lambda *_, **__: admitted)
     asked = context(version=9)

@@ -1,4 +1,4 @@
-"""Produce to several partitions, of which one lies in a directory that fails just then."""
+"""Produce to several partitions while the log directory of one fails."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.runtime import Runtime
 from penstock.runtime.clock import SystemClock
-from penstock.testing.disk import SimulatedDisk
-from penstock.testing.workers import SimulatedWorkers
+from simulator.disk import SimulatedDisk
+from simulator.workers import SimulatedWorkers
 
 VERSION = 9
 
 
-async def test_a_partition_in_a_sound_directory_is_not_said_to_have_timed_out() -> None:
+async def test_a_partition_in_a_working_directory_does_not_time_out() -> None:
     disk, rng = SimulatedDisk(), random.Random(1)
     nothing: Any = None
     runtime = Runtime(SystemClock(), rng, disk, nothing, SimulatedWorkers(rng))

@@ -1,4 +1,4 @@
-"""Producer ids come from blocks, and a block is asked for once however many producers wait for it."""
+"""Producer ids come from blocks, and a block is allocated once for all producers that wait for it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.broker.producer_ids import ProducerIds
 
 
 class BlocksOfThree:
-    """A controller that gives out blocks after a turn of the loop, as a real one does after a commit."""
+    """A controller that allocates blocks after a turn of the loop, as a real one does after a commit."""
 
     def __init__(self) -> None:
         self.blocks = 0
@@ -30,7 +30,7 @@ async def test_ids_never_repeat_and_blocks_are_not_wasted() -> None:
     assert source.blocks == 3
 
 
-async def test_an_id_at_hand_needs_no_waiting() -> None:
+async def test_an_id_of_the_current_block_needs_no_wait() -> None:
     ids = ProducerIds(BlocksOfThree(), node_id=1)
 
     assert ids.take_now() is None

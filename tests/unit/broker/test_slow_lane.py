@@ -1,4 +1,4 @@
-"""The slow lane: one piece of work at a time, in order, whatever becomes of those who asked."""
+"""The slow lane: one piece of work at a time, in order, even if callers disconnect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.runtime import Lane
 
 
 class ManualWorkers:
-    """Runs work when the test says so."""
+    """Runs work when the test calls for it."""
 
     def __init__(self) -> None:
         self.running: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
@@ -64,7 +64,7 @@ async def test_hosts_take_turns() -> None:
     assert len(lane) == 0
 
 
-async def test_a_failure_is_told_to_the_one_who_asked_and_stops_nobody_else() -> None:
+async def test_a_failure_is_reported_to_its_caller_and_does_not_stop_others() -> None:
     workers = ManualWorkers()
     lane = SlowLane(workers)
 
@@ -77,14 +77,14 @@ async def test_a_failure_is_told_to_the_one_who_asked_and_stops_nobody_else() ->
     assert await fine == "fine"
 
 
-async def test_work_that_nobody_waits_for_any_more_is_not_begun() -> None:
+async def test_cancelled_work_is_not_started() -> None:
     workers = ManualWorkers()
     lane = SlowLane(workers)
 
     running, waiting, last = (lane.run(lambda number=number: number, host="a") for number in range(3))
     running.cancel()
     waiting.cancel()
-    await workers.finish_one()  # what has begun is ended, and only then the next begins
+    await workers.finish_one()  # running work is completed before the next starts
 
     assert len(workers.running) == 1
     await workers.finish_one()

@@ -10,12 +10,18 @@ import pytest
 from harness.datapath import Cluster, partition_record, topic_id_of
 from penstock.broker import handlers
 from penstock.broker.handlers import api_versions, find_coordinator, init_producer_id
+from penstock.broker.served_versions import unsupported_version_response
 from penstock.metadata.names import OFFSETS_TOPIC
 from penstock.metadata.records.topics import TopicRecord
 from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.codec import codec
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.messages.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 
@@ -27,14 +33,14 @@ Context = Callable[..., Any]
 
 @pytest.mark.parametrize("key", handlers.SERVED, ids=lambda key: key.name)
 def test_every_api_that_is_advertised_has_a_handler(key: ApiKey) -> None:
-    assert callable(handlers.handler_of(key))
+    assert callable(handlers.TABLE.handler(key))
 
 
 def test_an_api_that_is_not_served_has_no_versions_and_no_handler() -> None:
-    assert not handlers.versions_served(ApiKey.SHARE_FETCH)
-    assert not handlers.versions_served(-1)
+    assert not handlers.TABLE.versions(ApiKey.SHARE_FETCH)
+    assert not handlers.TABLE.versions(-1)
     with pytest.raises(KeyError):
-        handlers.handler_of(ApiKey.SHARE_FETCH)
+        handlers.TABLE.handler(ApiKey.SHARE_FETCH)
 
 
 # -- ApiVersions
@@ -44,7 +50,7 @@ def name_software(name: str, version: str = "1.0") -> ApiVersionsRequest:
     return ApiVersionsRequest(client_software_name=name, client_software_version=version)
 
 
-async def test_what_is_advertised_is_what_is_served(broker: Any, context: Context) -> None:
+async def test_the_advertised_apis_are_the_supported_ones(broker: Any, context: Context) -> None:
     response = api_versions.handle(broker, name_software("penstock"), context(version=3))
 
     advertised = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
@@ -55,7 +61,7 @@ async def test_what_is_advertised_is_what_is_served(broker: Any, context: Contex
     assert [entry.api_key for entry in response.api_keys] == sorted(advertised)
 
 
-async def test_features_that_start_at_zero_are_told_from_version_4_on(broker: Any, context: Context) -> None:
+async def test_features_that_start_at_0_are_returned_from_version_4_on(broker: Any, context: Context) -> None:
     older = api_versions.handle(broker, name_software("x"), context(version=3))
     newer = api_versions.handle(broker, name_software("x"), context(version=4))
 
@@ -80,8 +86,8 @@ async def test_before_version_3_there_is_no_name_to_check(broker: Any, context: 
     assert api_versions.handle(broker, ApiVersionsRequest(), context(version=2)).error_code == ErrorCode.NONE
 
 
-def test_the_answer_to_an_unknown_version_is_readable_in_version_0() -> None:
-    encoded = codec(ApiVersionsResponse, 0).encode(api_versions.unsupported_version_response())
+def test_the_response_to_an_unknown_version_is_readable_in_version_0() -> None:
+    encoded = codec(ApiVersionsResponse, 0).encode(unsupported_version_response(handlers.TABLE))
 
     decoded, _ = codec(ApiVersionsResponse, 0).decode(memoryview(encoded))
 
@@ -113,29 +119,32 @@ async def test_the_coordinator_of_a_group_leads_the_groups_partition_and_is_name
     ]
 
 
-async def test_whoever_looks_first_for_a_groups_coordinator_has_its_topic_created(
+async def test_the_first_lookup_of_a_group_coordinator_creates_the_offsets_topic(
     cluster: Cluster, broker: Any, context: Context
 ) -> None:
     class Creating:
-        async def create_topics_automatically(self, names: list[str]) -> dict[str, ErrorCode]:
-            cluster.add_topic(names[0], partitions=50)
-            return {}
+        async def ask(self, request: CreateTopicsRequest, *, timeout_ms: int) -> CreateTopicsResponse:
+            cluster.add_topic(request.topics[0].name, partitions=50)
+            return CreateTopicsResponse(topics=[])
 
-    broker.controller = Creating()
+    broker.channel = Creating()
 
     found = await find_coordinator.handle(broker, FindCoordinatorRequest(key="g"), context(version=3))
 
     assert (found.error_code, found.node_id) == (ErrorCode.NONE, 1)
 
 
-async def test_while_the_topic_of_offsets_cannot_be_created_there_is_no_coordinator_and_the_reason_is_told(
+async def test_if_the_offsets_topic_cannot_be_created_the_error_says_why(
     broker: Any, context: Context
 ) -> None:
     class Refusing:
-        async def create_topics_automatically(self, names: list[str]) -> dict[str, ErrorCode]:
-            return {names[0]: ErrorCode.INVALID_REPLICATION_FACTOR}
+        async def ask(self, request: CreateTopicsRequest, *, timeout_ms: int) -> CreateTopicsResponse:
+            error = ErrorCode.INVALID_REPLICATION_FACTOR
+            return CreateTopicsResponse(
+                topics=[CreatableTopicResult(name=request.topics[0].name, error_code=error)]
+            )
 
-    broker.controller = Refusing()
+    broker.channel = Refusing()
 
     found = await find_coordinator.handle(broker, FindCoordinatorRequest(key="g"), context(version=3))
 
@@ -206,7 +215,7 @@ async def test_an_idempotent_producer_that_had_an_id_gets_a_new_one(broker: Any,
         ({"transactional_id": "t", "producer_id": 5}, ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_what_makes_no_sense_is_refused(
+async def test_an_invalid_request_is_refused(
     broker: Any, context: Context, fields: dict[str, Any], error: ErrorCode
 ) -> None:
     response = init_producer_id.handle(broker, init(**fields), context(version=5))

@@ -1,4 +1,4 @@
-"""Markers: where they go, when they count as written, and what becomes of them where they can not be."""
+"""Transaction markers: where they are written, when they are confirmed, and errors."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harness.datapath import NODE_ID, Cluster, DataNode
+from penstock.broker import transaction_markers
 from penstock.broker.handlers.write_txn_markers import handle
 from penstock.broker.transaction_markers import MARKERS_AT_ONCE, LocalMarkers
 from penstock.coordinator.txn.transaction import TopicPartition
@@ -21,22 +22,21 @@ from penstock.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from penstock.records.control import EndedTransaction
-from penstock.replication.partition import Partition
+from penstock.records.control import TxnMarkerEntry
 
 OTHER_NODE = 2
-COMMIT = EndedTransaction(7, 0, 0, True, 1)
+COMMIT = TxnMarkerEntry(7, 0, 0, True, 1)
 Context = Callable[..., Any]
 
 
 class Groups:
-    """A group coordinator that is told of ends, and has one more thing to say about each."""
+    """A group coordinator that records ended transactions, with a configurable result."""
 
     def __init__(self) -> None:
-        self.ended: list[tuple[int, EndedTransaction]] = []
+        self.ended: list[tuple[int, TxnMarkerEntry]] = []
         self.says: Refused | asyncio.Future[None] | None = None
 
-    def end_transaction(self, partition: int, marker: EndedTransaction) -> asyncio.Future[None] | None:
+    def end_transaction(self, partition: int, marker: TxnMarkerEntry) -> asyncio.Future[None] | None:
         if isinstance(self.says, Refused):
             raise self.says
         self.ended.append((partition, marker))
@@ -51,18 +51,18 @@ def groups(node: DataNode) -> Groups:
 
 
 def write(
-    node: DataNode, groups: Any, *partitions: tuple[str, int], marker: EndedTransaction = COMMIT
+    node: DataNode, groups: Any, *partitions: tuple[str, int], marker: TxnMarkerEntry = COMMIT
 ) -> list[Any]:
-    told: list[Any] = []
+    results: list[Any] = []
     LocalMarkers(node.partitions, groups, node.runtime).write(
         marker,
         [TopicPartition(*each) for each in partitions],
-        lambda where, error: told.append((where.topic, where.partition, error)),
+        lambda where, error: results.append((where.topic, where.partition, error)),
     )
-    return told
+    return results
 
 
-async def test_a_marker_is_appended_and_told_at_once(node: DataNode, groups: Groups) -> None:
+async def test_a_marker_is_appended_and_confirmed_at_once(node: DataNode, groups: Groups) -> None:
     assert write(node, groups, ("orders", 0)) == [("orders", 0, ErrorCode.NONE)]
     assert node.partition().log.end_offset == 1
 
@@ -76,21 +76,21 @@ async def test_a_partition_that_is_no_more_does_not_keep_others_from_hearing(
     ]
 
 
-async def test_a_marker_counts_when_every_replica_in_sync_has_it(
+async def test_a_marker_is_written_when_all_in_sync_replicas_have_it(
     cluster: Cluster, node: DataNode, groups: Groups
 ) -> None:
     cluster.add_topic("shared", replicas=[NODE_ID, OTHER_NODE])
-    told = write(node, groups, ("shared", 0))
-    assert told == []
+    results = write(node, groups, ("shared", 0))
+    assert results == []
 
     node.partition("shared").follower_fetched(
         OTHER_NODE, end_offset=1, start_offset=0, leader_epoch=0, now_ms=0
     )
 
-    assert told == [("shared", 0, ErrorCode.NONE)]
+    assert results == [("shared", 0, ErrorCode.NONE)]
 
 
-async def test_an_older_coordinator_is_told_so(node: DataNode, groups: Groups) -> None:
+async def test_an_older_coordinator_is_fenced(node: DataNode, groups: Groups) -> None:
     write(node, groups, ("orders", 0), marker=COMMIT._replace(coordinator_epoch=5))
 
     assert write(node, groups, ("orders", 0)) == [("orders", 0, ErrorCode.TRANSACTION_COORDINATOR_FENCED)]
@@ -103,7 +103,7 @@ async def test_groups_write_their_own_markers(cluster: Cluster, node: DataNode, 
     assert groups.ended == [(3, COMMIT)]
 
 
-async def test_groups_whose_topic_is_no_more_have_nothing_to_end(node: DataNode, groups: Groups) -> None:
+async def test_a_marker_for_a_deleted_offsets_topic_is_refused(node: DataNode, groups: Groups) -> None:
     groups.says = Refused(ErrorCode.NOT_COORDINATOR, "elsewhere, for all that groups know")
 
     assert write(node, groups, (OFFSETS_TOPIC, 3)) == [
@@ -111,18 +111,20 @@ async def test_groups_whose_topic_is_no_more_have_nothing_to_end(node: DataNode,
     ]
 
 
-async def test_groups_may_take_their_time_or_refuse(cluster: Cluster, node: DataNode, groups: Groups) -> None:
+async def test_the_group_coordinator_may_complete_later_or_refuse(
+    cluster: Cluster, node: DataNode, groups: Groups
+) -> None:
     cluster.add_topic(OFFSETS_TOPIC, partitions=4)
     loop = asyncio.get_running_loop()
     good, bad = loop.create_future(), loop.create_future()
-    told = []
+    results = []
     for groups.says in (good, bad):
-        told.append(write(node, groups, (OFFSETS_TOPIC, 3)))
+        results.append(write(node, groups, (OFFSETS_TOPIC, 3)))
     good.set_result(None)
     bad.set_exception(Refused(ErrorCode.NOT_COORDINATOR, "moved"))
     await asyncio.sleep(0)
 
-    assert told == [[(OFFSETS_TOPIC, 3, ErrorCode.NONE)], [(OFFSETS_TOPIC, 3, ErrorCode.NOT_COORDINATOR)]]
+    assert results == [[(OFFSETS_TOPIC, 3, ErrorCode.NONE)], [(OFFSETS_TOPIC, 3, ErrorCode.NOT_COORDINATOR)]]
 
 
 async def test_a_marker_that_fails_is_logged_and_to_be_sent_again(
@@ -132,20 +134,20 @@ async def test_a_marker_that_fails_is_logged_and_to_be_sent_again(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nobody used to be told, and the transaction stayed open for good."""
+    """The failure was not reported, and the transaction stayed open forever."""
     cluster.add_topic(OFFSETS_TOPIC, partitions=4)
     groups.says = asyncio.get_running_loop().create_future()
-    told = write(node, groups, (OFFSETS_TOPIC, 3))
+    results = write(node, groups, (OFFSETS_TOPIC, 3))
     groups.says.set_exception(ValueError("an epoch of straw"))
     await asyncio.sleep(0)
 
     def fail(*_: object, **__: object) -> None:
         raise ValueError("a log of straw")
 
-    monkeypatch.setattr(Partition, "append_marker", fail)
-    told += write(node, groups, ("orders", 0))
+    monkeypatch.setattr(transaction_markers, "append_marker", fail)
+    results += write(node, groups, ("orders", 0))
 
-    assert told == [
+    assert results == [
         (OFFSETS_TOPIC, 3, ErrorCode.UNKNOWN_SERVER_ERROR),
         ("orders", 0, ErrorCode.UNKNOWN_SERVER_ERROR),
     ]
@@ -158,14 +160,14 @@ async def test_others_get_their_turn_between_many_markers(
 ) -> None:
     count = 2 * MARKERS_AT_ONCE + 1
     cluster.add_topic("many", partitions=count)
-    told = write(node, groups, *(("many", index) for index in range(count)))
+    results = write(node, groups, *(("many", index) for index in range(count)))
     seen = []
-    while len(told) < count:
-        seen.append(len(told))
+    while len(results) < count:
+        seen.append(len(results))
         await asyncio.sleep(0)
 
     assert seen == [MARKERS_AT_ONCE, 2 * MARKERS_AT_ONCE]
-    assert told == [("many", index, ErrorCode.NONE) for index in range(count)]
+    assert results == [("many", index, ErrorCode.NONE) for index in range(count)]
 
 
 # -- WriteTxnMarkers
@@ -195,7 +197,7 @@ def told_by(response: Any) -> dict[tuple[int, str], ErrorCode]:
     }
 
 
-async def test_every_partition_of_every_marker_is_answered_for(
+async def test_every_partition_of_every_marker_has_a_result(
     cluster: Cluster, node: DataNode, groups: Groups, context: Context
 ) -> None:
     cluster.add_topic(OFFSETS_TOPIC)
@@ -210,7 +212,7 @@ async def test_every_partition_of_every_marker_is_answered_for(
     }
 
 
-async def test_the_answer_waits_for_the_last_marker(
+async def test_the_response_waits_for_the_last_marker(
     cluster: Cluster, node: DataNode, groups: Groups, context: Context
 ) -> None:
     cluster.add_topic("shared", replicas=[NODE_ID, OTHER_NODE])
@@ -227,7 +229,7 @@ async def test_the_answer_waits_for_the_last_marker(
     assert told_by(await waiting) == {(7, "orders"): ErrorCode.NONE, (7, "shared"): ErrorCode.NONE}
 
 
-async def test_markers_that_are_committed_before_anybody_waits_are_answered(
+async def test_markers_that_are_committed_before_the_wait_get_a_response(
     cluster: Cluster, node: DataNode, groups: Groups, context: Context
 ) -> None:
     """The task that waits has its first turn after others had theirs."""
@@ -253,5 +255,7 @@ async def test_others_get_their_turn_between_many_markers_of_a_request(
     assert node.partition().log.end_offset == len(markers)
 
 
-async def test_no_markers_are_answered_with_none(node: DataNode, groups: Groups, context: Context) -> None:
+async def test_a_request_without_markers_gets_an_empty_response(
+    node: DataNode, groups: Groups, context: Context
+) -> None:
     assert told_by(handle(node.broker, request(), context(version=1))) == {}

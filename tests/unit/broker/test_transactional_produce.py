@@ -11,7 +11,7 @@ import pytest
 from harness.datapath import Cluster, DataNode, make_batch, partition_record, topic_id_of
 from penstock.broker.context import CloseConnection
 from penstock.broker.handlers.produce import handle
-from penstock.broker.transaction_adds import TransactionAdds
+from penstock.broker.transaction_verification import TransactionVerifier
 from penstock.coordinator.txn.transaction import TopicPartition
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
@@ -23,7 +23,8 @@ from penstock.protocol.messages.produce import (
     TopicProduceData,
 )
 from penstock.records.batch import Compression
-from penstock.records.control import EndedTransaction
+from penstock.records.control import TxnMarkerEntry
+from penstock.replication.transactions import append_marker
 
 NOW = 1_700_000_000_000
 Context = Callable[..., Any]
@@ -31,7 +32,7 @@ Errors = dict[TopicPartition, ErrorCode]
 
 
 class Coordinator:
-    """Says what a test wants it to say, at once or when the test lets it."""
+    """A coordinator with a configurable result, at once or later."""
 
     def __init__(self) -> None:
         self.answers: list[ErrorCode] = []
@@ -70,7 +71,7 @@ def coordinator(node: DataNode) -> Coordinator:
     coordinator: Any = Coordinator()
     broker = node.broker
     broker.transactions = coordinator
-    broker.transaction_adds = TransactionAdds(coordinator, lambda: broker.settings)
+    broker.transaction_verifier = TransactionVerifier(coordinator, lambda: broker.settings)
     return coordinator  # type: ignore[no-any-return]
 
 
@@ -103,7 +104,7 @@ def batch(sequence: int = 0, *, producer_id: int = 7, epoch: int = 0, **options:
 
 
 def large_batch() -> memoryview:
-    """Small, but it takes long to look at: what it holds is too much for the event loop."""
+    """A small batch that is too large for the event loop when decompressed."""
     return make_batch(
         bytes(2 << 20),
         timestamp=NOW,
@@ -150,7 +151,7 @@ async def test_partitions_are_asked_about_together(
 
 
 @pytest.mark.parametrize(
-    ("version", "said", "told"),
+    ("version", "coordinator_error", "expected"),
     [
         (11, ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_ENOUGH_REPLICAS),
         (11, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_ENOUGH_REPLICAS),
@@ -162,19 +163,19 @@ async def test_partitions_are_asked_about_together(
         (12, ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
     ],
 )
-async def test_what_the_coordinator_says_is_told_as_producers_know_it(
+async def test_errors_of_the_coordinator_are_translated_for_producers(
     node: DataNode,
     coordinator: Coordinator,
     context: Context,
     version: int,
-    said: ErrorCode,
-    told: ErrorCode,
+    coordinator_error: ErrorCode,
+    expected: ErrorCode,
 ) -> None:
-    coordinator.answers = [said]
+    coordinator.answers = [coordinator_error]
 
     response = handle(node.broker, produce((0, batch())), context(version=version))
 
-    assert errors(response) == [told]
+    assert errors(response) == [expected]
     assert answers(response)[0].error_message
     assert node.partition().log.end_offset == 0
 
@@ -190,12 +191,12 @@ async def test_a_transaction_that_is_being_ended_is_waited_for(
     assert len(coordinator.asked) == 3
 
 
-async def test_the_end_that_was_waited_for_does_not_take_the_permission_back(
+async def test_the_end_of_the_previous_transaction_does_not_invalidate_the_guard(
     node: DataNode, coordinator: Coordinator, context: Context
 ) -> None:
     coordinator.answers = [ErrorCode.CONCURRENT_TRANSACTIONS]
     response = handle(node.broker, produce((0, batch(epoch=1))), context(version=12))
-    node.partition().append_marker(EndedTransaction(7, 1, 0, True, 2), now_ms=NOW)
+    append_marker(node.partition(), TxnMarkerEntry(7, 1, 0, True, 2), now_ms=NOW)
 
     assert errors(await response) == [ErrorCode.NONE]  # type: ignore[misc]
     assert node.partition().last_stable_offset == 1
@@ -218,7 +219,7 @@ async def test_records_outlive_the_request_while_the_coordinator_thinks(
     coordinator.waiting = asyncio.get_running_loop().create_future()
     records = batch()
     response = handle(node.broker, produce((0, records), acks=acks), context(version=12))
-    records[:] = bytes(len(records))  # the buffer is used for what comes next
+    records[:] = bytes(len(records))  # the buffer is reused for the next request
 
     coordinator.waiting.set_result(None)
     answer = await response  # type: ignore[misc]
@@ -227,9 +228,7 @@ async def test_records_outlive_the_request_while_the_coordinator_thinks(
     assert node.partition().log.end_offset == 1
 
 
-async def test_a_refusal_that_comes_late_is_told(
-    node: DataNode, coordinator: Coordinator, context: Context
-) -> None:
+async def test_a_late_refusal_is_returned(node: DataNode, coordinator: Coordinator, context: Context) -> None:
     coordinator.waiting = asyncio.get_running_loop().create_future()
     coordinator.answers = [ErrorCode.NOT_COORDINATOR]
     response = handle(node.broker, produce((0, batch())), context(version=12))
@@ -238,12 +237,12 @@ async def test_a_refusal_that_comes_late_is_told(
     assert errors(await response) == [ErrorCode.NOT_ENOUGH_REPLICAS]  # type: ignore[misc]
 
 
-async def test_an_end_in_between_takes_the_permission_back(
+async def test_an_end_in_between_invalidates_the_guard(
     node: DataNode, coordinator: Coordinator, context: Context
 ) -> None:
     coordinator.waiting = asyncio.get_running_loop().create_future()
     response = handle(node.broker, produce((0, batch())), context(version=11))
-    node.partition().append_marker(EndedTransaction(7, 0, 0, False, 1), now_ms=NOW)
+    append_marker(node.partition(), TxnMarkerEntry(7, 0, 0, False, 1), now_ms=NOW)
 
     coordinator.waiting.set_result(None)
 
@@ -251,7 +250,7 @@ async def test_an_end_in_between_takes_the_permission_back(
     assert node.partition().last_stable_offset == 1
 
 
-async def test_a_peer_that_is_gone_writes_nothing(
+async def test_a_disconnected_client_writes_nothing(
     node: DataNode, coordinator: Coordinator, context: Context
 ) -> None:
     coordinator.waiting = asyncio.get_running_loop().create_future()
@@ -265,7 +264,7 @@ async def test_a_peer_that_is_gone_writes_nothing(
     assert node.partition().log.end_offset == 0
 
 
-async def test_a_batch_that_takes_long_waits_for_both_and_is_answered(
+async def test_a_slow_batch_waits_for_validation_and_verification(
     node: DataNode, coordinator: Coordinator, context: Context
 ) -> None:
     coordinator.waiting = asyncio.get_running_loop().create_future()
@@ -277,13 +276,13 @@ async def test_a_batch_that_takes_long_waits_for_both_and_is_answered(
     assert node.partition().log.end_offset == 1
 
 
-async def test_a_failure_in_the_slow_lane_does_not_leave_the_peer_without_an_answer(
+async def test_a_failure_in_the_slow_lane_still_gets_a_response(
     node: DataNode, coordinator: Coordinator, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: object, **options: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("penstock.broker.handlers.produce.admit", fail)
+    monkeypatch.setattr("penstock.broker.handlers.produce.validate", fail)
     coordinator.waiting = asyncio.get_running_loop().create_future()
     response = handle(node.broker, produce((0, large_batch())), context(version=12))
     coordinator.waiting.set_result(None)
@@ -311,7 +310,7 @@ async def test_strangers_leave_no_guards_behind(
     assert len(guards) == 1, "who tries again must not be overtaken meanwhile"
 
 
-async def test_a_stranger_does_not_take_the_permission_of_another_away(
+async def test_another_producer_does_not_invalidate_the_guard(
     node: DataNode, coordinator: Coordinator, context: Context
 ) -> None:
     coordinator.waiting = asyncio.get_running_loop().create_future()
@@ -330,7 +329,7 @@ async def test_a_stranger_does_not_take_the_permission_of_another_away(
 async def test_a_batch_without_a_sequence_does_not_keep_the_next_one_out(
     node: DataNode, coordinator: Coordinator, context: Context, version: int
 ) -> None:
-    """Whoever sends one is refused for it, but must not be what the producer of this id is measured by."""
+    """Such a request is refused, and must not change the state of the producer with this id."""
     broken = handle(node.broker, produce((0, batch(-1))), context(version=version))
     response = handle(node.broker, produce((0, batch(0))), context(version=version))
 
@@ -352,7 +351,7 @@ async def test_two_producers_in_one_request_are_refused(
     assert coordinator.asked == []
 
 
-async def test_without_the_transactional_id_nothing_of_a_transaction_is_written(
+async def test_transactional_records_without_a_transactional_id_are_refused(
     node: DataNode, coordinator: Coordinator, context: Context
 ) -> None:
     request = produce((0, batch()), transactional_id=None)

@@ -1,6 +1,6 @@
-"""TxnOffsetCommit: the partition of a group is asked about first, like any other that a transaction writes to.
+"""TxnOffsetCommit: the partition of the group is verified first, like any other partition of a transaction.
 
-Partitions, logs and groups are real; the transaction's coordinator says what a test wants.
+Partitions, logs and groups are real; the transaction coordinator has a configurable result.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from harness.datapath import Cluster, DataNode, make_context, partition_record
 from harness.offsets import COMMIT_VERSION, GROUP, commit_request
 from harness.transactional_offsets import errors_of, transactional_request
 from penstock.broker.handlers.txn_offset_commit import handle
-from penstock.broker.transaction_adds import Permit
+from penstock.broker.transaction_verification import PartitionGuard
 from penstock.config.group import GroupSettings
 from penstock.coordinator.group.service import GroupCoordinator
 from penstock.coordinator.txn.transaction import TopicPartition
 from penstock.metadata.errors import Refused
 from penstock.metadata.names import OFFSETS_TOPIC
-from penstock.node.coordinator_log import LedPartitions
+from penstock.node.coordinator_log import PartitionCoordinatorLog
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from penstock.records.control import EndedTransaction
+from penstock.records.control import TxnMarkerEntry
 
 WHERE = TopicPartition(OFFSETS_TOPIC, 0)
 PRODUCER = 7
 
 
-class Adds:
-    """`TransactionAdds` as a test wants it: answers at once, or when the test says so."""
+class FakeVerifier:
+    """A `TransactionVerifier` with a configurable result, at once or later."""
 
     def __init__(self) -> None:
         self.error = ErrorCode.NONE
         self.asked: list[tuple[str, int, int, bool]] = []
         self.waiting: asyncio.Future[dict[TopicPartition, ErrorCode]] | None = None
 
-    def admit(
+    def verify(
         self,
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
         partitions: list[TopicPartition],
-        permits: Iterable[Permit] = (),
+        guards: Iterable[PartitionGuard] = (),
         *,
         adds: bool,
     ) -> dict[TopicPartition, ErrorCode] | asyncio.Future[dict[TopicPartition, ErrorCode]]:
@@ -59,7 +59,7 @@ class Adds:
 async def groups(node: DataNode, cluster: Cluster) -> AsyncIterator[GroupCoordinator]:
     broker, runtime = node.broker, node.runtime
     groups = broker.groups = GroupCoordinator(
-        log=LedPartitions(
+        log=PartitionCoordinatorLog(
             OFFSETS_TOPIC, node.partitions, clock=runtime.clock, workers=runtime.workers, read_bytes=1 << 20
         ),
         image=lambda: cluster.metadata.image,
@@ -76,9 +76,9 @@ async def groups(node: DataNode, cluster: Cluster) -> AsyncIterator[GroupCoordin
 
 
 @pytest.fixture
-def adds(node: DataNode, groups: GroupCoordinator) -> Adds:
-    adds: Any = Adds()
-    node.broker.transaction_adds = adds
+def adds(node: DataNode, groups: GroupCoordinator) -> FakeVerifier:
+    adds: Any = FakeVerifier()
+    node.broker.transaction_verifier = adds
     return adds  # type: ignore[no-any-return]
 
 
@@ -96,7 +96,7 @@ async def commit(node: DataNode, offset: int, *, version: int = 5, **fields: Any
 def end(
     groups: GroupCoordinator, *, epoch: int = 0, is_commit: bool = True, coordinator_epoch: int = 0
 ) -> None:
-    marker = EndedTransaction(PRODUCER, epoch, coordinator_epoch, is_commit, transaction_version=1)
+    marker = TxnMarkerEntry(PRODUCER, epoch, coordinator_epoch, is_commit, transaction_version=1)
     assert groups.end_transaction(0, marker) is None
 
 
@@ -107,7 +107,7 @@ def offset_of(groups: GroupCoordinator) -> int | None:
 
 @pytest.mark.parametrize("version", range(6))
 async def test_the_coordinator_is_asked_once_for_each_transaction(
-    node: DataNode, groups: GroupCoordinator, adds: Adds, version: int
+    node: DataNode, groups: GroupCoordinator, adds: FakeVerifier, version: int
 ) -> None:
     assert await commit(node, 1, version=version) is ErrorCode.NONE
     assert await commit(node, 2, version=version) is ErrorCode.NONE
@@ -121,7 +121,7 @@ async def test_the_coordinator_is_asked_once_for_each_transaction(
 
 
 @pytest.mark.parametrize(
-    ("version", "error", "told"),
+    ("version", "error", "expected"),
     [
         (3, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE),
         (4, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.TRANSACTION_ABORTABLE),
@@ -132,17 +132,17 @@ async def test_the_coordinator_is_asked_once_for_each_transaction(
         (1, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ],
 )
-async def test_what_the_coordinator_refuses_is_not_written(
-    node: DataNode, adds: Adds, version: int, error: ErrorCode, told: ErrorCode
+async def test_offsets_that_the_coordinator_refuses_are_not_written(
+    node: DataNode, adds: FakeVerifier, version: int, error: ErrorCode, expected: ErrorCode
 ) -> None:
     adds.error = error
 
-    assert await commit(node, 1, version=version) is told
+    assert await commit(node, 1, version=version) is expected
     assert node.partition(OFFSETS_TOPIC).log.end_offset == 0
 
 
-async def test_a_transaction_that_ends_while_it_is_asked_about_is_not_begun_anew(
-    node: DataNode, groups: GroupCoordinator, adds: Adds
+async def test_a_transaction_that_ends_during_the_verification_is_not_started_again(
+    node: DataNode, groups: GroupCoordinator, adds: FakeVerifier
 ) -> None:
     adds.waiting = asyncio.get_running_loop().create_future()
     answering = asyncio.ensure_future(commit(node, 1))
@@ -155,8 +155,8 @@ async def test_a_transaction_that_ends_while_it_is_asked_about_is_not_begun_anew
     assert offset_of(groups) is None
 
 
-async def test_an_answer_that_comes_later_is_waited_for(
-    node: DataNode, groups: GroupCoordinator, adds: Adds
+async def test_a_late_verification_is_waited_for(
+    node: DataNode, groups: GroupCoordinator, adds: FakeVerifier
 ) -> None:
     adds.waiting = asyncio.get_running_loop().create_future()
     first, second = (asyncio.ensure_future(commit(node, offset)) for offset in (1, 2))
@@ -171,7 +171,7 @@ async def test_an_answer_that_comes_later_is_waited_for(
 
 
 async def test_the_connection_is_held_meanwhile_so_that_commits_stay_in_order(
-    node: DataNode, groups: GroupCoordinator, adds: Adds
+    node: DataNode, groups: GroupCoordinator, adds: FakeVerifier
 ) -> None:
     held: list[asyncio.Future[Any]] = []
     context: Any = make_context(5)
@@ -186,7 +186,7 @@ async def test_the_connection_is_held_meanwhile_so_that_commits_stay_in_order(
     assert [future.done() for future in held] == [True]
 
 
-async def test_a_refusal_that_comes_later_is_told(node: DataNode, adds: Adds) -> None:
+async def test_a_late_refusal_is_returned(node: DataNode, adds: FakeVerifier) -> None:
     adds.waiting = asyncio.get_running_loop().create_future()
     answering = asyncio.ensure_future(commit(node, 1))
     await asyncio.sleep(0)
@@ -196,14 +196,14 @@ async def test_a_refusal_that_comes_later_is_told(node: DataNode, adds: Adds) ->
     assert await answering is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-async def test_nobody_is_asked_where_nothing_is_to_be_committed(node: DataNode, adds: Adds) -> None:
+async def test_an_empty_commit_needs_no_verification(node: DataNode, adds: FakeVerifier) -> None:
     request = transactional_request({"orders": {1: 7}, "nowhere": {0: 7}}, group="")
 
     assert await ask(node, request) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
     assert not adds.asked
 
 
-async def test_a_group_must_have_a_name(node: DataNode, adds: Adds) -> None:
+async def test_a_group_must_have_a_name(node: DataNode, adds: FakeVerifier) -> None:
     request = transactional_request({"orders": {0: 7, 1: 7}}, group="")
 
     assert await ask(node, request) == [ErrorCode.INVALID_GROUP_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
@@ -211,10 +211,10 @@ async def test_a_group_must_have_a_name(node: DataNode, adds: Adds) -> None:
 
 
 @pytest.mark.parametrize("producer", [(-1, 0), (-1, -1), (7, -1)])
-async def test_nobody_commits_nothing(
-    node: DataNode, groups: GroupCoordinator, adds: Adds, producer: tuple[int, int]
+async def test_a_commit_without_a_producer_is_refused(
+    node: DataNode, groups: GroupCoordinator, adds: FakeVerifier, producer: tuple[int, int]
 ) -> None:
-    """Also where no coordinator is asked: in the log nobody is who writes outside of transactions."""
+    """Also without a verification: in the log, these values mean "no transaction"."""
     request = transactional_request({"orders": {0: 7}}, producer=producer[0], epoch=producer[1])
 
     assert await ask(node, request, version=3) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
@@ -223,7 +223,7 @@ async def test_nobody_commits_nothing(
 
 
 async def test_an_older_epoch_of_the_producer_is_refused(
-    node: DataNode, groups: GroupCoordinator, adds: Adds
+    node: DataNode, groups: GroupCoordinator, adds: FakeVerifier
 ) -> None:
     assert await commit(node, 1, epoch=2) is ErrorCode.NONE
     assert await commit(node, 2, epoch=1) is ErrorCode.INVALID_PRODUCER_EPOCH
@@ -234,8 +234,8 @@ async def test_an_older_epoch_of_the_producer_is_refused(
     assert offset_of(groups) == 1
 
 
-async def test_a_marker_of_an_older_coordinator_or_producer_ends_nothing(
-    node: DataNode, groups: GroupCoordinator, adds: Adds
+async def test_a_marker_of_an_older_coordinator_or_producer_is_refused(
+    node: DataNode, groups: GroupCoordinator, adds: FakeVerifier
 ) -> None:
     await commit(node, 1, epoch=2)
     end(groups, epoch=2, coordinator_epoch=5)
@@ -254,7 +254,7 @@ async def test_a_marker_of_an_older_coordinator_or_producer_ends_nothing(
 
 
 async def test_a_group_that_another_node_coordinates_is_looked_for_there(
-    node: DataNode, cluster: Cluster, groups: GroupCoordinator, adds: Adds
+    node: DataNode, cluster: Cluster, groups: GroupCoordinator, adds: FakeVerifier
 ) -> None:
     cluster.publish(partition_record(OFFSETS_TOPIC, 0, replicas=(1, 2), leader=2, leader_epoch=1))
 
@@ -263,15 +263,15 @@ async def test_a_group_that_another_node_coordinates_is_looked_for_there(
 
 
 async def test_without_the_topic_of_groups_there_is_no_coordinator(
-    node: DataNode, cluster: Cluster, groups: GroupCoordinator, adds: Adds
+    node: DataNode, cluster: Cluster, groups: GroupCoordinator, adds: FakeVerifier
 ) -> None:
     cluster.delete_topic(OFFSETS_TOPIC)
 
     assert await commit(node, 1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-async def test_what_is_too_large_for_one_batch_is_refused_as_a_whole(
-    node: DataNode, cluster: Cluster, groups: GroupCoordinator, adds: Adds
+async def test_a_commit_that_is_too_large_for_one_batch_is_refused_as_a_whole(
+    node: DataNode, cluster: Cluster, groups: GroupCoordinator, adds: FakeVerifier
 ) -> None:
     cluster.set(OFFSETS_TOPIC, "max.message.bytes", "1000")
 
@@ -280,8 +280,8 @@ async def test_what_is_too_large_for_one_batch_is_refused_as_a_whole(
     assert await commit(node, 2) is ErrorCode.NONE
 
 
-async def test_plain_commits_go_on_beside_a_transaction(
-    node: DataNode, groups: GroupCoordinator, adds: Adds
+async def test_plain_commits_continue_during_a_transaction(
+    node: DataNode, groups: GroupCoordinator, adds: FakeVerifier
 ) -> None:
     await commit(node, 5)
     request = commit_request({"orders": {0: 9}})
@@ -293,7 +293,7 @@ async def test_plain_commits_go_on_beside_a_transaction(
 
 
 async def test_a_transaction_in_a_real_log_is_loaded_again(
-    node: DataNode, groups: GroupCoordinator, adds: Adds
+    node: DataNode, groups: GroupCoordinator, adds: FakeVerifier
 ) -> None:
     await commit(node, 1)
     end(groups)

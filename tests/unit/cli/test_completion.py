@@ -1,4 +1,4 @@
-"""What a shell is told when Tab is pressed."""
+"""Shell completion."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_commands_of_a_group_are_completed() -> None:
     assert names("penstock storage f") == ["format"]
 
 
-def test_options_are_completed_but_not_those_that_were_said() -> None:
+def test_options_are_completed_except_those_already_given() -> None:
     assert names("penstock settings --t") == ["--topic"]
     assert names("penstock settings --topic --t") == []
     assert "--set" in names("penstock serve --set a=b --")
@@ -59,7 +59,7 @@ def test_each_shell_reads_its_own_form(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_script_is_one_that_the_shell_can_read(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_shell_can_parse_the_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert script == script_for(shell)
@@ -67,11 +67,11 @@ def test_the_script_is_one_that_the_shell_can_read(shell: str, capsys: pytest.Ca
         subprocess.run([found, "-n"], input=script, text=True, check=True)
 
 
-def test_the_users_shell_is_meant_where_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_is_the_users_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHELL", "/usr/bin/fish")
     assert script_for(None) == script_for("fish")
     monkeypatch.setenv("SHELL", "/bin/csh")
-    with pytest.raises(Misuse, match="say which shell"):
+    with pytest.raises(Misuse, match="name a shell"):
         script_for(None)
 
 
@@ -82,7 +82,7 @@ def test_the_users_shell_is_meant_where_none_is_named(monkeypatch: pytest.Monkey
         ("penstock consume -b h:1 ", "<penstock><consume><-b><h:1><>"),
     ],
 )
-def test_bash_hands_over_the_line_as_it_is(line: str, words: str) -> None:
+def test_bash_passes_the_line_unchanged(line: str, words: str) -> None:
     """The function that the script defines, called as bash calls it; what comes back is what can be chosen from."""
     script = script_for("bash") + (
         "penstock() { shift 3; printf '<%s>' \"$@\"; }\n"

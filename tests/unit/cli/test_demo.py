@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from penstock.cli.demo.results import Results
-from penstock.cli.demo.screen import View, line_of, panel_of, tell_summary
+from penstock.cli.demo.screen import View, line_of, panel_of, print_summary
 from penstock.spark.pipelines.figures import QueryFigures
 
 
@@ -27,7 +27,7 @@ def results() -> Results:
     return results
 
 
-def test_the_latest_record_of_a_window_is_what_it_holds(results: Results) -> None:
+def test_the_latest_record_of_a_window_wins(results: Results) -> None:
     assert (results.orders, results.cents, len(results.windows)) == (6, 800, 2)
 
 
@@ -45,17 +45,20 @@ def test_the_summary_agrees_only_where_orders_and_money_are_the_same_everywhere(
     results: Results, generated: int, read: int, cents: int, agrees: bool
 ) -> None:
     view = View(
-        port=9092, seconds=None, results=results, figures=QueryFigures("revenue", batch=0, rows_in=read)
+        servers="127.0.0.1:9092",
+        seconds=None,
+        results=results,
+        figures=QueryFigures("revenue", batch=0, rows_in=read),
     )
-    told = io.StringIO()
+    shown = io.StringIO()
 
-    assert tell_summary(Console(file=told), view, generated=generated, cents=cents) is agrees
-    assert ("every order exactly once" in told.getvalue()) is agrees
+    assert print_summary(Console(file=shown), view, generated=generated, cents=cents) is agrees
+    assert ("every order exactly once" in shown.getvalue()) is agrees
 
 
 @pytest.mark.parametrize("figures", [None, QueryFigures("revenue"), QueryFigures("revenue", batch=3, lag=4)])
-def test_there_is_something_to_show_at_any_time(results: Results, figures: QueryFigures | None) -> None:
-    view = View(port=9092, seconds=60, generated=17, results=results, figures=figures)
+def test_the_screen_can_be_drawn_at_any_time(results: Results, figures: QueryFigures | None) -> None:
+    view = View(servers="127.0.0.1:9092", seconds=60, generated=17, results=results, figures=figures)
     shown = io.StringIO()
 
     Console(file=shown, width=100).print(panel_of(view))
@@ -64,9 +67,9 @@ def test_there_is_something_to_show_at_any_time(results: Results, figures: Query
     assert "17 orders in" in line_of(view)
 
 
-def test_lag_is_what_was_generated_and_not_read_though_it_came_after_the_batch_was_planned() -> None:
+def test_lag_includes_orders_generated_after_the_batch_was_planned() -> None:
     figures = QueryFigures("revenue", batch=3, rows_in=9_000, lag=0)
-    view = View(port=9092, seconds=60, generated=12_500, figures=figures)
+    view = View(servers="127.0.0.1:9092", seconds=60, generated=12_500, figures=figures)
     shown = io.StringIO()
 
     Console(file=shown, width=100).print(panel_of(view))

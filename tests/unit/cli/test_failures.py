@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock import errors
-from penstock.cli.failures import Misuse, Refusal, account, guard
+from penstock.cli.failures import Misuse, Refusal, guard, report_when_stopped
 
 
 def failing(problem: BaseException) -> Callable[[], int]:
@@ -29,28 +29,28 @@ def named_not_found() -> OSError:
 
 
 @pytest.mark.parametrize(
-    ("problem", "status", "words"),
+    ("problem", "status", "message"),
     [
         (Refusal("no"), 1, "penstock: no"),
         (Misuse("not so"), 2, "penstock: not so"),
         (
             errors.NoBrokersAvailable(attempts={"h:1": "refused"}),
             1,
-            "no broker answers: h:1: refused; see that",
+            "no broker answers: h:1: refused; check that",
         ),
         (errors.of(3, about="orders"), 1, "[UNKNOWN_TOPIC_OR_PARTITION]"),
-        (named_not_found(), 1, "/no/such/file: No such file or directory; see that the name is right"),
+        (named_not_found(), 1, "/no/such/file: No such file or directory; check the name"),
         (ConnectionResetError("gone"), 1, "gone"),
-        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), 1, "this is not text in UTF-8"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), 1, "not valid UTF-8"),
     ],
 )
-def test_what_can_be_expected_is_one_sentence(
-    problem: Exception, status: int, words: str, capsys: pytest.CaptureFixture[str]
+def test_an_expected_error_is_one_sentence(
+    problem: Exception, status: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert guard(failing(problem)) == status
-    told = capsys.readouterr().err
-    assert words in told
-    assert told.count("\n") == 1
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert shown.count("\n") == 1
 
 
 def test_a_fault_of_ours_is_not_hidden() -> None:
@@ -58,25 +58,28 @@ def test_a_fault_of_ours_is_not_hidden() -> None:
         guard(failing(ZeroDivisionError()))
 
 
-def test_tracebacks_of_failures_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_enables_tracebacks_of_expected_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_DEBUG", "1")
 
     with pytest.raises(Refusal):
         guard(failing(Refusal("no")))
 
 
-def test_ctrl_c_ends_with_130_and_says_what_was_done(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_exits_with_130_and_a_summary(capsys: pytest.CaptureFixture[str]) -> None:
     def work() -> int:
-        with account(lambda: "7 records were written"), account(lambda: "the outer one has nothing to add"):
+        with (
+            report_when_stopped(lambda: "7 records were written"),
+            report_when_stopped(lambda: "unused"),
+        ):
             raise KeyboardInterrupt
 
     assert guard(work) == 130
-    assert capsys.readouterr().err == "\npenstock: stopped: the outer one has nothing to add\n"
+    assert capsys.readouterr().err == "\npenstock: stopped: unused\n"
     assert guard(failing(KeyboardInterrupt())) == 130
     assert capsys.readouterr().err == "\npenstock: stopped\n"
 
 
-def test_a_reader_who_has_gone_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_pipe_is_not_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     stream = io.TextIOWrapper(io.FileIO(writer, "w"))

@@ -70,7 +70,7 @@ def test_a_traceback_follows_indented() -> None:
     assert all(line.startswith("    ") for line in rest)
 
 
-def test_colours_mark_what_matters() -> None:
+def test_colours_mark_warnings_and_errors() -> None:
     coloured = LineFormatter(is_coloured=True)
 
     assert coloured.format(record("broken", logging.ERROR)).startswith("\x1b[31m")

@@ -1,4 +1,4 @@
-"""Which way a command line takes, and what it ends with."""
+"""Which command a line runs, and the exit status."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import penstock
 from penstock.cli.main import main
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"penstock {penstock.__version__}\n"
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "message"),
     [
-        ("serv", "Did you mean 'serve'"),
-        ("serve --log-level loud", "loud is not one of debug, info, warning, error"),
+        ("serv", "Did you mean serve?"),
+        ("serve --log-level loud", "loud: must be one of debug, info, warning, error"),
         ("serve one two", "two"),
         ("serve --set", "--set"),
         ("serve --nodes", "--nodes"),
@@ -30,24 +30,33 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         ("demo --port 0", "--port"),
     ],
 )
-def test_a_slip_of_the_pen_is_answered_in_two_lines_with_status_2(
-    line: str, words: str, capsys: pytest.CaptureFixture[str]
+def test_a_usage_error_takes_two_lines_and_exits_with_2(
+    line: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(line.split()) == 2
-    told = capsys.readouterr().err.splitlines()
-    assert len(told) == 2
-    assert words in told[0]
-    assert told[1].endswith("--help` shows what it takes.")
+    shown = capsys.readouterr().err.splitlines()
+    assert len(shown) == 2
+    assert message in shown[0]
+    assert "--help` lists " in shown[1]
 
 
-def test_without_a_command_help_is_given(capsys: pytest.CaptureFixture[str]) -> None:
-    main([])
+def test_help_is_printed_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
 
     assert "Usage: penstock" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("words", [[""], ["", "topics"], ["topics", ""]])
+def test_an_empty_word_is_an_unknown_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A script with an unset "$command" must not get the help text in its output."""
+    assert main(words) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("penstock: unknown command ''.")
+
+
 def run_python(*arguments: str) -> str:
-    """What a fresh interpreter prints that finds the package where this one found it."""
+    """The output of a new interpreter that imports the same package."""
     source = Path(penstock.__file__).parents[1]
     environment = {**os.environ, "PYTHONPATH": str(source)}
     result = subprocess.run(
@@ -59,12 +68,12 @@ def run_python(*arguments: str) -> str:
 @pytest.mark.parametrize(
     "line", [["serve", "--set", "num.partitions=0"], ["version"], ["settings", "--json"]]
 )
-def test_a_line_that_is_in_order_loads_neither_typer_nor_rich(line: list[str]) -> None:
-    """They take longer to load than the whole broker."""
+def test_a_valid_line_loads_neither_help_nor_rich(line: list[str]) -> None:
+    """Loading them takes longer than starting the broker."""
     program = (
         f"import sys, io; sys.stdout = io.StringIO(); from penstock.cli.main import main; main({line!r});"
         "sys.stdout = sys.__stdout__;"
-        "print(sorted({'typer', 'rich', 'click', 'argparse'} & set(sys.modules)))"
+        "print(sorted({'rich', 'argparse', 'penstock.cli.help'} & set(sys.modules)))"
     )
 
     assert run_python("-c", program) == "[]\n"
@@ -74,7 +83,7 @@ def test_the_package_is_a_program() -> None:
     assert run_python("-m", "penstock", "--version") == f"penstock {penstock.__version__}\n"
 
 
-def test_help_that_nobody_reads_to_its_end_is_no_failure() -> None:
+def test_a_closed_pipe_is_no_failure() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:

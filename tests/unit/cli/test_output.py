@@ -1,4 +1,4 @@
-"""What commands print, by where it goes to."""
+"""The output of commands on a terminal, in a pipe and as JSON."""
 
 from __future__ import annotations
 
@@ -53,13 +53,15 @@ def test_json_keeps_values_as_they_are(capsys: pytest.CaptureFixture[str]) -> No
     ]
 
 
-def test_without_rows_json_is_an_empty_list_and_people_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_rows_json_is_an_empty_list_and_text_goes_to_stderr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     Output(as_json=True).table(COLUMNS, [])
     Output().table(COLUMNS, [], empty="there are no topics")
 
-    told = capsys.readouterr()
-    assert told.out == "[]\n"
-    assert told.err == "there are no topics\n"
+    shown = capsys.readouterr()
+    assert shown.out == "[]\n"
+    assert shown.err == "there are no topics\n"
 
 
 def test_a_column_shows_its_values_in_its_own_way_but_not_in_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +113,7 @@ def test_text_cannot_move_the_cursor() -> None:
     assert printable("\x1b[2Jhidden") == r"\x1b[2Jhidden"
 
 
-def test_json_has_a_form_for_what_clients_give() -> None:
+def test_json_supports_the_types_of_clients() -> None:
     name = uuid.UUID(int=1)
 
     assert json.loads(output.to_json({"a": b"x", "b": {2, 1}, "c": name, "d": (1,)})) == {
@@ -123,7 +125,7 @@ def test_json_has_a_form_for_what_clients_give() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "text"),
+    ("shown", "text"),
     [
         (show_time(0), "1970-01-01T00:00:00.000Z"),
         (show_time(1_700_000_000_123), "2023-11-14T22:13:20.123Z"),
@@ -136,8 +138,8 @@ def test_json_has_a_form_for_what_clients_give() -> None:
         (show_duration(150_000), "2m 30s"),
     ],
 )
-def test_times_and_sizes_are_shown_for_people(told: str, text: str) -> None:
-    assert told == text
+def test_times_and_sizes_are_shown_for_people(shown: str, text: str) -> None:
+    assert shown == text
 
 
 def without_styles(text: str) -> str:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from penstock.cli.failures import Refusal
+from penstock.cli.failures import Refusal, Stopped
 from penstock.cli.kafka import consumer_perf_test, producer_perf_test
-from penstock.cli.perf.consuming import Consumed
-from penstock.cli.perf.measuring import MIB, Latencies, Meter, Pace, Span
-from penstock.cli.perf.producing import counting_payloads, payloads_of_file, random_payloads
+from penstock.cli.output import Output
+from penstock.cli.perf import report
+from penstock.cli.perf.consumer import Consumed
+from penstock.cli.perf.measurement import MIB, Latencies, Meter, Pace, Span
+from penstock.cli.perf.producer import counting_payloads, payloads_of_file, random_payloads
 
 
 def latencies(*values: float) -> Latencies:
@@ -56,10 +59,10 @@ def test_work_is_cut_into_windows_and_summed_up() -> None:
 def test_a_pace_is_kept() -> None:
     pace = Pace(100, now=0.0)
 
-    assert pace.is_ahead(200, 1.0) == 1.0
-    assert pace.is_ahead(100, 1.0) == 0.0
-    assert Pace(-1, now=0.0).is_ahead(10**9, 0.0) == 0.0
-    assert Pace(None, now=0.0).is_ahead(10**9, 0.0) == 0.0
+    assert pace.wait_seconds(200, 1.0) == 1.0
+    assert pace.wait_seconds(100, 1.0) == 0.0
+    assert Pace(-1, now=0.0).wait_seconds(10**9, 0.0) == 0.0
+    assert Pace(None, now=0.0).wait_seconds(10**9, 0.0) == 0.0
 
 
 def test_payloads() -> None:
@@ -73,7 +76,7 @@ def test_payloads_of_a_file(tmp_path: Path) -> None:
     file.write_text("a|b|")
     assert set(islice(payloads_of_file(str(file), delimiter="|"), 50)) == {b"a", b"b"}
     file.write_text("")
-    with pytest.raises(Refusal, match="has no records in it"):
+    with pytest.raises(Refusal, match="contains no records"):
         next(payloads_of_file(str(file)))
 
 
@@ -102,7 +105,7 @@ def test_the_consumers_line_is_kafkas() -> None:
     )
 
 
-def test_a_consumers_window_is_told() -> None:
+def test_a_consumers_window_is_printed() -> None:
     consumed = Consumed(Span(7000, 20 * MIB, 4.0), joining_ms_in_window=0)
 
     line = consumer_perf_test.window_line(SPAN, consumed, "HH")
@@ -111,7 +114,7 @@ def test_a_consumers_window_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "message"),
     [
         ("--topic t --num-records 1 --throughput 1", "one of the arguments --record-size"),
         (
@@ -123,19 +126,19 @@ def test_a_consumers_window_is_told() -> None:
         ("--topic t --num-records 5 --throughput 1 --record-size 1 --warmup-records 5", "strictly fewer"),
     ],
 )
-def test_a_test_that_makes_no_sense_is_refused(
-    line: str, words: str, capsys: pytest.CaptureFixture[str]
+def test_a_load_that_contradicts_itself_is_rejected(
+    line: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert producer_perf_test.run(line.split()) == 1
-    assert words in capsys.readouterr().err
+    assert producer_perf_test.TOOL.run(line.split(), producer_perf_test.run) == 1
+    assert message in capsys.readouterr().err
 
 
-def test_transactions_are_asked_for_in_several_ways() -> None:
+def test_transactions_can_be_requested_in_several_ways() -> None:
     def settings(line: str) -> tuple[str | None, float | None]:
-        said = producer_perf_test.FLAGS.read(
-            ["--topic", "t", "--num-records", "1", "--throughput", "-1", *line.split()]
+        options = producer_perf_test.TOOL.parse(
+            ["--topic", "t", "--num-records", "1", "--throughput", "-1", "--payload-monotonic", *line.split()]
         )
-        made, duration = producer_perf_test.settings_of(said)
+        made, duration = producer_perf_test.settings_of(options)
         return made.get("transactional.id"), duration
 
     assert settings("") == (None, None)
@@ -145,3 +148,23 @@ def test_transactions_are_asked_for_in_several_ways() -> None:
     assert name is not None
     assert name.startswith("performance-producer-")
     assert duration == 7.0
+
+
+@pytest.mark.parametrize("flags", ["--record-size 3", "--payload-monotonic"])
+def test_the_producer_tool_finds_its_payloads(flags: str) -> None:
+    options = producer_perf_test.TOOL.parse(f"--topic t --num-records 1 --throughput -1 {flags}".split())
+
+    assert next(producer_perf_test._payloads(options))
+
+
+def test_a_stopped_perf_test_names_the_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(
+        load: object, payloads: object, settings: object, on_window: Callable[[Span, int], None]
+    ) -> None:
+        on_window(SPAN, 2100)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report.producer_test, "produce", stop)
+
+    with pytest.raises(Stopped, match=r"^sent 2,100 records to orders$"):
+        report.produce("orders", count=9000, size=1, per_second=None, settings={}, output=Output())

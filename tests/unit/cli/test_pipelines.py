@@ -1,4 +1,4 @@
-"""What `penstock pipeline` and `penstock spark` say without a Spark in sight."""
+"""`penstock pipeline` and `penstock spark`, without Spark."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from py4j.protocol import Py4JNetworkError
 from penstock.cli.failures import Refusal
 from penstock.cli.main import main
 from penstock.cli.output import Output
-from penstock.cli.pipeline_run import Ending, _spark_of, ending_of
-from penstock.cli.pipeline_screen import line_of, picture_of, screen_for, table_of, work_of
+from penstock.cli.pipeline_run import StopSignals, _spark_of, summary_of
+from penstock.cli.pipeline_screen import batch_of, line_of, render, screen_for, table_of
 from penstock.spark.cluster import Cluster, ClusterFailed
 from penstock.spark.pipelines.figures import QueryFigures
 from penstock.spark.pipelines.logs import RunLog
@@ -30,8 +30,16 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def figures(**more: object) -> QueryFigures:
-    told = {"state": "running", "batch": 3, "rows_in": 1200, "batch_ms": 250, "lag": 7, "goal": 10, "done": 5}
-    return QueryFigures("windows", **{**told, **more})  # type: ignore[arg-type]
+    shown = {
+        "state": "running",
+        "batch": 3,
+        "rows_in": 1200,
+        "batch_ms": 250,
+        "lag": 7,
+        "goal": 10,
+        "done": 5,
+    }
+    return QueryFigures("windows", **{**shown, **more})  # type: ignore[arg-type]
 
 
 def registered() -> Registration:
@@ -40,13 +48,13 @@ def registered() -> Registration:
     return Registration(state_directory(), entry)
 
 
-def test_where_nothing_runs_it_says_how_to_run_something(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_list_suggests_how_to_start_a_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "list"]) == 0
 
     assert "`penstock pipeline run FILE`" in capsys.readouterr().err
 
 
-def test_what_runs_is_listed_with_its_lag(capsys: pytest.CaptureFixture[str]) -> None:
+def test_running_pipelines_are_listed_with_their_lag(capsys: pytest.CaptureFixture[str]) -> None:
     with registered():
         assert main(["pipeline", "list", "--json"]) == 0
 
@@ -54,7 +62,7 @@ def test_what_runs_is_listed_with_its_lag(capsys: pytest.CaptureFixture[str]) ->
     assert (listed["name"], listed["state"], listed["lag"]) == ("orders", "running", 7)
 
 
-def test_the_status_of_one_tells_its_queries(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_status_of_a_pipeline_lists_its_queries(capsys: pytest.CaptureFixture[str]) -> None:
     with registered():
         assert main(["pipeline", "status", "orders"]) == 0
 
@@ -62,29 +70,29 @@ def test_the_status_of_one_tells_its_queries(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("what", ["status", "stop"])
-def test_one_that_does_not_run_is_told_with_those_that_do(
+def test_an_unknown_pipeline_is_an_error_that_lists_the_running_ones(
     what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with registered():
         assert main(["pipeline", what, "payments"]) == 1
 
-    assert "no pipeline payments runs here; running: orders" in capsys.readouterr().err
+    assert "pipeline payments is not running; running: orders" in capsys.readouterr().err
 
 
-def test_a_file_that_is_not_there_is_refused_before_spark_starts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_an_error_before_spark_starts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "run", "nowhere.py"]) == 1
 
-    assert "nowhere.py: there is no such file" in capsys.readouterr().err
+    assert "nowhere.py: no such file" in capsys.readouterr().err
 
 
-def test_a_line_tells_what_a_person_wants_to_know() -> None:
-    told = line_of(figures(state_rows=5, state_bytes=2048, rows_out=9))
+def test_a_line_contains_the_main_figures() -> None:
+    shown = line_of(figures(state_rows=5, state_bytes=2048, rows_out=9))
 
     expected = "windows: batch 3, 1,200 in (0/s), 9 out, 250 ms, lag 7, state 5 rows, 2.0 KiB, caught up 50%"
-    assert told == expected
+    assert shown == expected
 
 
-def test_lines_are_told_once_for_each_batch(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_line_is_printed_per_batch(capsys: pytest.CaptureFixture[str]) -> None:
     screen = screen_for("orders", Output(as_json=True))
 
     screen.show([figures()])
@@ -105,10 +113,10 @@ def test_a_name_from_elsewhere_cannot_move_the_cursor() -> None:
     assert "\x1b[2J" not in console.export_text()
 
 
-def test_the_first_wish_to_end_is_heard_and_the_second_obeyed() -> None:
-    with Ending() as ending:
+def test_the_first_signal_requests_a_stop_and_the_second_interrupts() -> None:
+    with StopSignals() as ending:
         os.kill(os.getpid(), signal.SIGTERM)
-        assert ending.is_asked()
+        assert ending.is_requested()
 
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGTERM)
@@ -124,29 +132,29 @@ def test_a_cluster_whose_port_is_taken_is_not_started(tmp_path: Path) -> None:
             pass
 
 
-def test_a_cluster_whose_memory_is_no_size_is_refused_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_memory_size_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["spark", "cluster", "--memory", "lots"]) == 1
 
-    assert "memory 'lots' is no size, such as 512m or 4g" in capsys.readouterr().err
+    assert "memory 'lots' is not a size such as 512m or 4g" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "shown"),
     [
-        (("--spark", "lokal"), "Spark knows no master 'lokal' (is local meant?)"),
-        (("--name", "a/b"), "'a/b' cannot name a pipeline"),
+        (("--spark", "lokal"), "unknown Spark master 'lokal' (did you mean local?)"),
+        (("--name", "a/b"), "'a/b' is not a valid pipeline name"),
         (("--set", "memory"), "such as --set spark.driver.memory=4g"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_started(
-    words: tuple[str, ...], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_invalid_options_are_rejected_before_anything_starts(
+    words: tuple[str, ...], shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "orders.py"
     file.write_text("def pipeline(spark): ...\n")
 
     assert main(["pipeline", "run", str(file), *words]) == 2
 
-    assert told in capsys.readouterr().err
+    assert shown in capsys.readouterr().err
     assert not state_directory().exists()
 
 
@@ -155,12 +163,12 @@ def test_a_group_of_commands_alone_shows_its_help_and_no_empty_sentence(
 ) -> None:
     assert main(["spark"]) == 2
 
-    told = capsys.readouterr()
-    assert "cluster" in told.out
-    assert told.err == ""
+    shown = capsys.readouterr()
+    assert "cluster" in shown.out
+    assert shown.err == ""
 
 
-def test_a_program_is_refused_by_its_text_and_leaves_nothing(
+def test_an_invalid_program_is_rejected_and_leaves_no_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "orders.py"
@@ -168,11 +176,11 @@ def test_a_program_is_refused_by_its_text_and_leaves_nothing(
 
     assert main(["pipeline", "run", str(file)]) == 1
 
-    assert "is `main(spark)` meant to be `pipeline(spark)`?" in capsys.readouterr().err
+    assert "should `main(spark)` be `pipeline(spark)`?" in capsys.readouterr().err
     assert not state_directory().exists()
 
 
-def test_one_that_runs_already_is_told_before_spark_starts(
+def test_a_running_pipeline_is_detected_before_spark_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "orders.py"
@@ -181,8 +189,8 @@ def test_one_that_runs_already_is_told_before_spark_starts(
     with registered():
         assert main(["pipeline", "run", str(file)]) == 1
 
-    told = capsys.readouterr().err
-    assert told.startswith("penstock: orders runs already")
+    shown = capsys.readouterr().err
+    assert shown.startswith("penstock: orders is already running")
 
 
 def test_the_log_of_another_pipeline_is_left_alone_by_a_file_of_that_name(
@@ -208,7 +216,7 @@ def test_the_log_of_another_pipeline_is_left_alone_by_a_file_of_that_name(
     assert {each.name for each in state_directory().iterdir()} == {"orders.log"}
 
 
-def test_a_wish_to_end_while_spark_starts_is_fulfilled_at_once(
+def test_a_signal_while_spark_starts_stops_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "orders.py"
@@ -219,44 +227,44 @@ def test_a_wish_to_end_while_spark_starts_is_fulfilled_at_once(
 
     assert main(["pipeline", "run", str(file)]) == 0
 
-    assert "counts: stopped before it began" in capsys.readouterr().err
+    assert "counts: stopped before it started" in capsys.readouterr().err
     assert list(state_directory().iterdir()) == []
 
 
-def test_one_that_was_killed_is_told_with_the_log_that_it_left(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_error_names_the_log_of_a_killed_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
     state_directory().mkdir(parents=True)
     log = state_directory() / "orders.log"
     log.write_text("12:00:00 ERROR Query: no room\n")
 
     assert main(["pipeline", "status", "orders"]) == 1
 
-    assert f"running: none; what Spark said in its last run is in {log}" in capsys.readouterr().err
+    assert f"running: none; the Spark log of its last run is {log}" in capsys.readouterr().err
 
 
 def waiting_figures() -> QueryFigures:
     waiting = figures()
-    waiting.take_outage("a:9092", seconds=75.0, patience_seconds=243.0)
+    waiting.set_outage("a:9092", seconds=75.0, patience_seconds=243.0)
     return waiting
 
 
-def test_a_line_tells_which_broker_does_not_answer_and_for_how_long() -> None:
-    expected = "windows: no broker has answered at a:9092 for 75 s; it goes on trying, for 4m 03s in all"
+def test_a_line_names_the_broker_that_does_not_answer_and_for_how_long() -> None:
+    expected = "windows: no broker has answered at a:9092 for 75 s; still trying, for 4m 03s in all"
 
     assert line_of(waiting_figures()) == expected
 
 
-def test_a_table_tells_it_too() -> None:
+def test_a_table_names_it_too() -> None:
     from rich.console import Console
 
     console = Console(record=True, width=120, file=io.StringIO())
     console.print(table_of("orders", [waiting_figures()]))
 
-    told = console.export_text()
-    assert "waiting" in told
-    assert "windows: no broker has answered at a:9092" in told
+    shown = console.export_text()
+    assert "waiting" in shown
+    assert "windows: no broker has answered at a:9092" in shown
 
 
-def test_in_a_pipe_an_outage_is_told_now_and_then_and_when_it_is_over(
+def test_in_a_pipe_an_outage_is_repeated_and_its_end_is_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter([100.0, 100.0, 101.0, 111.0, 112.0])
@@ -265,7 +273,7 @@ def test_in_a_pipe_an_outage_is_told_now_and_then_and_when_it_is_over(
     waiting = waiting_figures()
     for _ in range(3):
         screen.show([waiting])
-    waiting.take_answer()
+    waiting.end_outage()
     screen.show([waiting])
 
     lines = capsys.readouterr().out.splitlines()
@@ -275,7 +283,7 @@ def test_in_a_pipe_an_outage_is_told_now_and_then_and_when_it_is_over(
     assert lines[2].endswith("windows: a:9092 answers again")
 
 
-def test_a_batch_that_takes_long_is_told_to_be_at_work(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_slow_batch_is_reported_as_running(capsys: pytest.CaptureFixture[str]) -> None:
     screen = screen_for("orders", Output(as_json=False))
     first = QueryFigures("windows", at_work_seconds=9)
 
@@ -285,9 +293,9 @@ def test_a_batch_that_takes_long_is_told_to_be_at_work(capsys: pytest.CaptureFix
     screen.show([first])
 
     (line,) = capsys.readouterr().out.splitlines()
-    assert line.endswith("windows: at its first batch for 12 s")
+    assert line.endswith("windows: running its first batch for 12 s")
     first.lacks_workers = True
-    assert "for 12 s; no worker of the cluster has taken it on: see that cores are free" in work_of(first)
+    assert "for 12 s; no worker of the cluster has accepted it: check that cores are free" in batch_of(first)
 
 
 def test_others_see_whom_a_pipeline_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -302,14 +310,14 @@ def test_others_see_whom_a_pipeline_waits_for(capsys: pytest.CaptureFixture[str]
     assert listed["state"] == status["state"] == "waiting for a:9092"
 
 
-def test_what_was_done_is_told_at_the_end() -> None:
-    assert ending_of(figures(state="done", rows_out=9)) == (
+def test_a_summary_is_printed_at_the_end() -> None:
+    assert summary_of(figures(state="done", rows_out=9)) == (
         "windows: done after batch 3; 1,200 records read, 9 written"
     )
-    assert ending_of(figures(state="stopped", batch=-1)) == "windows: stopped before its first batch"
+    assert summary_of(figures(state="stopped", batch=-1)) == "windows: stopped before its first batch"
 
 
-def test_a_jvm_that_has_gone_is_a_sentence_and_no_traceback(
+def test_a_killed_jvm_is_an_error_message_without_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Gone:
@@ -324,12 +332,12 @@ def test_a_jvm_that_has_gone_is_a_sentence_and_no_traceback(
     with _spark_of("orders", "local", {}, log, Output()):
         pass  # it ended in order, and the JVM first
     with (
-        pytest.raises(Refusal, match=r"^orders: Spark has gone .* it goes on where it was"),
+        pytest.raises(Refusal, match=r"^orders: Spark has exited .* continues from its checkpoint"),
         _spark_of("orders", "local", {}, log, Output()),
     ):
         raise Py4JNetworkError("Error while sending or receiving")
     with (
-        pytest.raises(Refusal, match=r"^orders: Spark has gone"),
+        pytest.raises(Refusal, match=r"^orders: Spark has exited"),
         _spark_of("orders", "local", {}, log, Output()),
     ):
         exec("raise ConnectionRefusedError", {"__name__": "py4j.clientserver"})
@@ -342,7 +350,7 @@ def test_no_figure_is_left_out_on_a_narrow_terminal(width: int) -> None:
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(picture_of("orders", [figures(rows_in=1234567, rows_out=7654321, lag=999)], console))
+    console.print(render("orders", [figures(rows_in=1234567, rows_out=7654321, lag=999)], console))
 
     assert isinstance(console.file, io.StringIO)
     drawn = console.file.getvalue()

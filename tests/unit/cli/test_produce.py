@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from penstock.cli import produce
-from penstock.cli.failures import Misuse
+from penstock.cli import produce, record_writer
+from penstock.cli.failures import Misuse, Stopped
 from penstock.cli.output import Output
 from penstock.cli.produce import Source
-from penstock.cli.producing import Written
 from penstock.cli.progress import Progress
+from penstock.cli.record_writer import Written
 from penstock.cli.records.line_reader import NewRecord
 
 SOURCE = Source(
@@ -25,7 +27,7 @@ def test_lines_of_a_stream_are_records() -> None:
     assert list(SOURCE.records(io.BytesIO(b"one\ntwo\xff\n"))) == [NewRecord(b"one"), NewRecord(b"two\xff")]
 
 
-def test_words_are_records() -> None:
+def test_arguments_are_records() -> None:
     assert list(replace(SOURCE, values=("a", "b")).records(None)) == [NewRecord(b"a"), NewRecord(b"b")]
 
 
@@ -33,7 +35,7 @@ def test_a_stream_can_be_one_record() -> None:
     assert list(replace(SOURCE, format="whole").records(io.BytesIO(b"a\nb"))) == [NewRecord(b"a\nb")]
 
 
-def test_what_is_said_of_all_records_completes_each() -> None:
+def test_defaults_are_added_to_each_record() -> None:
     source = replace(SOURCE, key="k", headers=("h=1", "n=NULL"), partition=3, null="NULL")
 
     assert list(source.records(io.BytesIO(b"v\nNULL\n"))) == [
@@ -42,7 +44,7 @@ def test_what_is_said_of_all_records_completes_each() -> None:
     ]
 
 
-def test_what_a_record_says_itself_comes_first() -> None:
+def test_the_values_of_a_record_override_the_defaults() -> None:
     source = replace(SOURCE, format="json", key="common", partition=3)
 
     assert list(source.records(io.BytesIO(b'{"key": "own", "value": "v", "partition": 1}\n'))) == [
@@ -53,13 +55,13 @@ def test_what_a_record_says_itself_comes_first() -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (replace(SOURCE, values=("a",), file="f"), "choose one"),
-        (replace(SOURCE, key="k", key_separator=":"), "choose one"),
-        (replace(SOURCE, format="json", key_separator=":"), "is for lines"),
+        (replace(SOURCE, values=("a",), file="f"), "not both"),
+        (replace(SOURCE, key="k", key_separator=":"), "not both"),
+        (replace(SOURCE, format="json", key_separator=":"), "needs --format lines"),
         (replace(SOURCE, headers=("nothing",)), "must be name=value"),
     ],
 )
-def test_sources_that_contradict_themselves_are_refused(source: Source, words: str) -> None:
+def test_contradicting_sources_are_rejected(source: Source, words: str) -> None:
     with pytest.raises(Misuse, match=words):
         source.check()
 
@@ -82,3 +84,29 @@ def test_no_progress_is_drawn_over_what_a_person_types(
 
     assert shown == (["writing to orders"] if is_shown else [])
     assert ("Ctrl-D ends" in capsys.readouterr().err) is not is_shown
+
+
+def test_a_record_that_was_acknowledged_when_ctrl_c_came_was_counted_as_not_acknowledged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Acknowledged:
+        partition = 0
+
+        def result(self) -> None:
+            raise KeyboardInterrupt
+
+        def done(self) -> bool:
+            return True
+
+        def exception(self, timeout: float) -> None:
+            return None
+
+    @contextmanager
+    def open_producer(settings: Mapping[str, object]) -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(send=lambda *_, **__: Acknowledged())
+
+    monkeypatch.setattr(record_writer, "open_producer", open_producer)
+
+    with pytest.raises(Stopped) as stopped:
+        record_writer.write_records("typed", [NewRecord(b"one")], {}, waits_for_each=True)
+    assert str(stopped.value) == "wrote 1 record (3 bytes) to typed"

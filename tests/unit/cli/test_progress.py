@@ -27,7 +27,7 @@ def open_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 def test_quick_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = open_terminal(monkeypatch)
-    monkeypatch.setattr(progress, "PATIENCE_SECONDS", threading.TIMEOUT_MAX)  # quick, on any machine
+    monkeypatch.setattr(progress, "DELAY_SECONDS", threading.TIMEOUT_MAX)  # quick, on any machine
     with Output().progress("quick", total=2) as shown:
         shown.advance()
         shown.advance()
@@ -38,7 +38,7 @@ def test_quick_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_in_a_pipe_nothing_is_shown(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "DELAY_SECONDS", 0.0)
 
     with Output().progress("hidden") as shown:
         shown.update(5)
@@ -51,18 +51,18 @@ def test_long_work_shows_a_bar_with_its_figures(monkeypatch: pytest.MonkeyPatch)
     work = Progress("copying [bold]", total=10, unit="files", is_shown=True)
     with work:
         work.advance(4)
-        work._appear()  # what the timer does after a second
+        work._show_bar()  # what the timer does after a second
         work.update(7, what="still copying")
 
     assert "copying [bold]" in terminal.getvalue()
     assert "4/10" in terminal.getvalue()
 
 
-def test_it_does_not_appear_after_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_does_not_show_bar_after_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = open_terminal(monkeypatch)
     work = Progress("over", total=None, unit="", is_shown=True)
     with work:
         pass
-    work._appear()
+    work._show_bar()
 
     assert terminal.getvalue() == ""

@@ -1,4 +1,4 @@
-"""What `penstock serve` reads, refuses and announces. The node itself is a fake here."""
+"""`penstock serve`: settings, errors and the ready line. The node is a fake."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import errno
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from penstock.cli.serve import Refusal, read_settings, serve
+from penstock.cli.failures import Misuse, Refusal
+from penstock.cli.main import main
+from penstock.cli.serve import read_settings, serve
+from penstock.cli.serve_nodes import serve_nodes
 from penstock.config.broker import BrokerSettings
 from penstock.node import process
+from penstock.node.local_layout import lock, plan, write
 from penstock.node.process import CannotStart, Ready
 
 
@@ -25,8 +30,21 @@ def _own_logging() -> Iterator[None]:
     root.setLevel(level)
 
 
+def test_a_second_serve_of_the_same_nodes_does_not_touch_their_files(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"data": str(tmp_path), "host": "127.0.0.1", "log_level": "info"}
+    write(plan(tmp_path, count=2, port=9092))
+    before = {file: file.read_bytes() for file in tmp_path.glob("*.properties")}
+    held = lock(tmp_path)
+
+    with pytest.raises(Refusal, match="is running already: stop that `penstock serve --nodes` first"):
+        serve_nodes(2, None, [], port=9292, **options)
+
+    held.release()
+    assert {file: file.read_bytes() for file in tmp_path.glob("*.properties")} == before
+
+
 class FakeNode:
-    """Serves at once, or fails as it is told, and ends."""
+    """Is ready at once or fails, and ends."""
 
     def __init__(self, problem: Exception | None = None) -> None:
         self.problem = problem
@@ -57,42 +75,42 @@ class TestReadingSettings:
         assert settings.log_dirs == ("/data",)
 
     @pytest.mark.parametrize(
-        ("assignment", "words"),
+        ("assignment", "message"),
         [
             ("num.partitions", "must be key=value"),
             ("=5", "must be key=value"),
             (
                 "num.partitions=0",
-                "It was said by --set num.partitions=0.\n`penstock settings num.partitions` tells more.",
+                "It comes from --set num.partitions=0.\n`penstock settings num.partitions` explains it.",
             ),
             ("nmu.partitions=1", "did you mean num.partitions?"),
         ],
     )
-    def test_a_bad_assignment_is_refused(self, assignment: str, words: str) -> None:
-        with pytest.raises(Refusal) as refusal:
+    def test_a_bad_assignment_is_rejected(self, assignment: str, message: str) -> None:
+        with pytest.raises(Misuse) as refusal:
             read_settings(None, [assignment])
 
-        assert words in str(refusal.value)
+        assert message in str(refusal.value)
 
-    def test_a_bad_setting_is_refused_with_its_place(self, tmp_path: Path) -> None:
+    def test_a_bad_setting_names_its_source(self, tmp_path: Path) -> None:
         file = tmp_path / "server.properties"
         file.write_text("num.partitions=none\n")
 
-        with pytest.raises(Refusal) as refusal:
+        with pytest.raises(Misuse) as refusal:
             read_settings(str(file), [])
 
-        assert "num.partitions=none: must be an integer" in str(refusal.value)
-        assert f"It was said in {file}." in str(refusal.value)
+        assert "num.partitions=none: must be a 32-bit integer" in str(refusal.value)
+        assert f"It comes from {file}." in str(refusal.value)
 
-    def test_a_bad_line_is_refused_with_its_number(self, tmp_path: Path) -> None:
+    def test_a_bad_line_names_its_number(self, tmp_path: Path) -> None:
         file = tmp_path / "server.properties"
         file.write_text("\nlog.dirs=\\u12\n")
 
-        with pytest.raises(Refusal, match=r"server.properties: line 2"):
+        with pytest.raises(Misuse, match=r"server.properties: line 2"):
             read_settings(str(file), [])
 
-    def test_a_missing_file_is_told(self) -> None:
-        with pytest.raises(Refusal, match=r"cannot read /no/such/file: No such file or directory"):
+    def test_a_missing_file_is_an_error(self) -> None:
+        with pytest.raises(Misuse, match=r"cannot read /no/such/file: No such file or directory"):
             read_settings("/no/such/file", [])
 
 
@@ -111,42 +129,41 @@ class TestServing:
         assert node.settings is not None
         assert node.settings.log_dirs == ("/data",)
 
-    def test_a_refusal_is_told_on_stderr_with_status_2(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert serve(None, ["num.partitions=0"], log_level="info") == 2
+    def test_a_bad_setting_exits_with_status_2(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["serve", "--set", "num.partitions=0"]) == 2
 
         captured = capsys.readouterr()
         assert captured.out == ""
         assert captured.err.startswith("penstock: num.partitions=0: must be")
 
-    def test_what_has_no_effect_is_told_once(
+    def test_ignored_settings_are_logged_once(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         install(monkeypatch, FakeNode())
 
         serve(None, ["num.network.threads=8", "ssl.protocol=TLSv1.3", "rsm.config.x=1"], log_level="info")
 
-        told = capsys.readouterr().err
-        assert "WARN  cli.serve: accepted, but not in force in this version: ssl.protocol\n" in told
-        assert (
-            "INFO  cli.serve: accepted, but without meaning here: num.network.threads, rsm.config.x\n" in told
-        )
+        shown = capsys.readouterr().err
+        assert "WARN  cli.serve: ignoring settings that are not implemented yet: ssl.protocol\n" in shown
+        kafka_only = "num.network.threads, rsm.config.x"
+        assert f"INFO  cli.serve: ignoring settings that only apply to Apache Kafka: {kafka_only}\n" in shown
 
     @pytest.mark.parametrize(
-        ("problem", "words"),
+        ("problem", "message"),
         [
             (OSError(errno.EACCES, "permission denied", "/data"), "--set log.dirs="),
             (OSError("some other trouble"), "penstock: some other trouble\n"),
             (CannotStart("the address is taken"), "penstock: the address is taken\n"),
         ],
     )
-    def test_a_failed_start_is_told_with_a_remedy_and_status_1(
+    def test_a_failed_start_exits_with_1_and_advice(
         self,
         problem: OSError,
-        words: str,
+        message: str,
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
     ) -> None:
         install(monkeypatch, FakeNode(problem))
 
         assert serve(None, [], log_level="info") == 1
-        assert words in capsys.readouterr().err
+        assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What `penstock settings` prints, into a pipe and on a terminal."""
+"""The output of `penstock settings` in a pipe and on a terminal."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from penstock.cli.settings import choose, show_settings
 from penstock.config.tables import BROKER, TOPIC
 
 
-def test_one_setting_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_setting_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings", "num.partitions"]) == 0
 
     name, default, allowed, changes, meaning = capsys.readouterr().out.rstrip("\n").split("\t")
-    assert (name, default, allowed) == ("num.partitions", "1", "an integer of 32 bits, at least 1")
-    assert changes == "at the start"
+    assert (name, default, allowed) == ("num.partitions", "1", "a 32-bit integer, at least 1")
+    assert changes == "at startup"
     assert meaning == BROKER["num.partitions"].documentation
 
 
@@ -39,7 +39,7 @@ def test_no_name_finds_all_but_the_internal() -> None:
     assert names == set(TOPIC) - {"internal.segment.bytes"}
 
 
-def test_only_what_has_an_effect_can_be_asked_for() -> None:
+def test_only_implemented_settings_can_be_listed() -> None:
     assert all(setting.applies for setting in choose(BROKER, None, in_force=True))
 
 
@@ -48,7 +48,7 @@ def test_topics_and_groups_have_their_own(kind: str, capsys: pytest.CaptureFixtu
     name = {"--topic": "segment.bytes", "--group": "share.isolation.level"}[kind]
 
     assert main(["settings", kind, name]) == 0
-    assert "\tat run time\t" in capsys.readouterr().out
+    assert "\tat runtime\t" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -60,37 +60,37 @@ def test_clients_have_their_own(kind: str, name: str, capsys: pytest.CaptureFixt
     assert f"\twith a new {kind}\t" in capsys.readouterr().out
 
 
-def test_a_setting_of_something_else_is_told_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_error_names_the_option_for_another_kind_of_setting(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings", "enable.idempotence"]) == 1
-    assert "no setting of a broker is called enable.idempotence; try --producer" in capsys.readouterr().err
+    assert "enable.idempotence is not a broker setting; try --producer" in capsys.readouterr().err
 
 
-def test_a_name_that_is_a_part_here_and_a_whole_one_elsewhere_is_told_of_both(
+def test_a_partial_name_here_that_is_a_full_name_elsewhere_mentions_both(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["settings", "linger.ms"]) == 0
 
-    told = capsys.readouterr()
-    assert "group.coordinator.append.linger.ms\t" in told.out
-    assert "linger.ms itself is a setting of something else: try --producer" in told.err
+    shown = capsys.readouterr()
+    assert "group.coordinator.append.linger.ms\t" in shown.out
+    assert "linger.ms itself is not a broker setting: try --producer" in shown.err
 
 
-def test_a_slip_is_answered_with_the_name_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelled_name_suggests_the_closest_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings", "log.retenton.ms"]) == 1
-    assert "no setting is called log.retenton.ms; did you mean log.retention.ms?" in capsys.readouterr().err
+    assert "unknown setting log.retenton.ms; did you mean log.retention.ms?" in capsys.readouterr().err
 
     assert main(["settings", "lingr.ms"]) == 1
-    assert "did you mean linger.ms? Then say --producer too." in capsys.readouterr().err
+    assert "did you mean linger.ms? It needs --producer." in capsys.readouterr().err
 
 
 def test_one_kind_is_shown_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings", "--producer", "--admin"]) != 0
-    assert "say one of --producer and --admin" in capsys.readouterr().err
+    assert "give only one of --topic, --group, --producer" in capsys.readouterr().err
 
 
-def test_an_unknown_name_is_told_with_status_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_name_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings", "no.such"]) == 1
-    assert "no setting is called no.such" in capsys.readouterr().err
+    assert "no setting has no.such in its name" in capsys.readouterr().err
 
 
 def test_the_default_data_directory_is_the_users(
@@ -114,13 +114,13 @@ class TestOnATerminal:
         page = capsys.readouterr().out
         assert re.search(r"default +604800000", page)
         assert re.search(r"see also +log.retention.hours", page)
-        assert re.search(r"changes +at run time", page)
+        assert re.search(r"changes +at runtime", page)
 
     def test_several_stand_in_a_table(self, capsys: pytest.CaptureFixture[str]) -> None:
         show_settings("log.roll", in_force=False, on_terminal=True)
 
         table = capsys.readouterr().out
-        assert re.search(r"setting +default +meaning", table)
+        assert re.search(r"setting +default +documentation", table)
         assert re.search(r"log.roll.hours +168 ", table)
 
 

@@ -1,4 +1,4 @@
-"""Formatting directories, by our words and by Kafka's."""
+"""Formatting directories, with our command and with Kafka's tool."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ def test_directories_are_formatted_and_shown(
     ]
 
 
-def test_info_tells_of_directories_that_are_not_formatted(
-    properties: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_info_lists_unformatted_directories(properties: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("storage info FILE", properties) == 0
     assert capsys.readouterr().out.splitlines()[1].split()[1:] == ["-", "-", "-", "yes"]
 
 
-def test_a_new_id_is_made_where_none_is_said(properties: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_cluster_id_is_generated_by_default(
+    properties: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run("storage format FILE --json", properties) == 0
     assert len({one["cluster"] for one in json.loads(capsys.readouterr().out)}) == 1
 
 
-def test_what_is_formatted_is_left_alone(properties: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_formatted_directories_are_skipped(properties: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(f"storage format FILE -t {ID}", properties)
 
     assert run(f"storage format FILE -t {ID}", properties) == 1
@@ -75,7 +75,7 @@ def test_nothing_is_written_where_one_directory_is_of_another_cluster(
 
 
 class TestKafkasTool:
-    def test_it_formats_as_the_quick_start_says(
+    def test_format_works_as_in_the_quick_start(
         self, properties: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert run("kafka-storage random-uuid", properties) == 0
@@ -110,21 +110,28 @@ class TestKafkasTool:
         assert run("kafka-storage feature-dependencies -f nonsense=1", properties) == 1
 
     @pytest.mark.parametrize(
-        ("line", "words"),
+        ("line", "message"),
         [
             ("", "usage: kafka-storage"),
             ("nonsense", "invalid choice: 'nonsense'"),
             ("format -c FILE", "argument --cluster-id/-t is required"),
             ("format -t x", "argument --config/-c is required"),
             ("format -t x -c /no/file", "cannot read /no/file"),
-            ("format -t x -c FILE -S SCRAM-SHA-256=[name=a,password=b]", "still to come"),
-            ("format -t x -c FILE -r 3.9-IV0", "a new cluster begins with 4.3-IV0"),
-            ("format -t x -c FILE -f metadata.version=20", "a new cluster begins with metadata.version=30"),
+            ("format -t x -c FILE -S SCRAM-SHA-256=[name=a,password=b]", "not supported yet"),
+            ("format -t x -c FILE -r 9.9", "Unknown metadata.version '9.9'"),
+            ("format -t x -c FILE -f metadata.version=15", "the supported levels are 19-30"),
+            ("format -t x -c FILE -f nope=1", "Unsupported feature: nope. Supported features are: eligible"),
+            ("format -t x -c FILE -f nope", "Can't parse feature=level string nope"),
+            ("format -t x -c FILE -f metadata.version=25 -r 3.9", "to avoid ambiguity"),
+            (
+                "format -t x -c FILE --standalone --no-initial-controllers",
+                "not allowed with argument --standalone",
+            ),
         ],
     )
-    def test_what_cannot_be_done_is_told(
-        self, line: str, words: str, properties: Path, capsys: pytest.CaptureFixture[str]
+    def test_unsupported_flags_are_rejected(
+        self, line: str, message: str, properties: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert run(f"kafka-storage {line}", properties) == 1
-        told = capsys.readouterr()
-        assert words in told.err + told.out
+        shown = capsys.readouterr()
+        assert message in shown.err + shown.out

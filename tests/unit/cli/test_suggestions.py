@@ -1,4 +1,4 @@
-"""What a command advises, where it knows better than the error."""
+"""Advice of commands for errors."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from penstock.client.errors import ItemsFailed, PenstockError, UnknownTopicOrPar
 NAMES = ["orders", "payments"]
 
 
-def told(problem: PenstockError) -> str:
+def reported(problem: PenstockError) -> str:
     add_topic_suggestions(problem, lambda: NAMES)
-    words = describe(problem)
-    assert words is not None
-    return words
+    message = describe(problem)
+    assert message is not None
+    return message
 
 
 @pytest.mark.parametrize(
     "about", ["oders", TopicPartition("oders", 0), ConfigResource(ResourceType.TOPIC, "oders")], ids=str
 )
 def test_an_unknown_topic_suggests_a_close_name_and_not_to_create_it(about: object) -> None:
-    words = told(UnknownTopicOrPartition(about=about))
+    message = reported(UnknownTopicOrPartition(about=about))
 
-    assert "did you mean orders?" in words
-    assert "create" not in words
-
-
-def test_a_topic_without_a_close_name_says_where_to_look() -> None:
-    words = told(UnknownTopicOrPartition(about="xyz"))
-
-    assert "did you mean" not in words
-    assert "`penstock topics list` lists all topics" in words
+    assert "did you mean orders?" in message
+    assert "create" not in message
 
 
-def test_a_partition_of_a_topic_that_exists_is_told_apart() -> None:
-    assert "`penstock topics describe orders`" in told(
+def test_without_a_close_name_the_list_command_is_suggested() -> None:
+    message = reported(UnknownTopicOrPartition(about="xyz"))
+
+    assert "did you mean" not in message
+    assert "`penstock topics list` lists all topics" in message
+
+
+def test_a_missing_partition_of_an_existing_topic_suggests_describe() -> None:
+    assert "`penstock topics describe orders`" in reported(
         UnknownTopicOrPartition(about=TopicPartition("orders", 9))
     )
 
@@ -47,10 +47,12 @@ def test_a_partition_of_a_topic_that_exists_is_told_apart() -> None:
 def test_each_of_several_unknown_topics_has_its_own_suggestion() -> None:
     failures = {name: UnknownTopicOrPartition(about=name) for name in ("oders", "payment")}
 
-    words = told(ItemsFailed.of("delete topics", failures, {}))
+    message = reported(ItemsFailed.of("delete topics", failures, {}))
 
     assert (
-        words.index("did you mean orders?") < words.index("payment:") < words.index("did you mean payments?")
+        message.index("did you mean orders?")
+        < message.index("payment:")
+        < message.index("did you mean payments?")
     )
 
 
@@ -67,22 +69,24 @@ def test_names_that_cannot_be_listed_do_not_hide_the_error() -> None:
 @pytest.mark.parametrize(
     ("api", "subject"),
     [
-        ("DescribeAcls", "has no ACLs"),
-        ("DescribeUserScramCredentials", "has no users with SCRAM passwords"),
-        ("DescribeClientQuotas", "has no client quotas"),
+        ("DescribeAcls", "does not support ACLs"),
+        ("DescribeUserScramCredentials", "does not support users with SCRAM passwords"),
+        ("DescribeClientQuotas", "does not support client quotas"),
     ],
 )
-def test_an_api_that_a_broker_lacks_is_named_with_what_it_is_for(api: str, subject: str) -> None:
-    words = describe(errors.UnsupportedVersion(f"localhost:9092 does not serve {api}"))
+def test_an_unsupported_api_is_named_with_its_feature(api: str, subject: str) -> None:
+    message = describe(errors.UnsupportedVersion(f"localhost:9092 does not serve {api}"))
 
-    assert words is not None
-    assert f"does not serve {api}" in words
-    assert subject in words
-    assert "too old" not in words
+    assert message is not None
+    assert f"does not serve {api}" in message
+    assert subject in message
+    assert "too old" not in message
 
 
 def test_a_version_that_does_not_fit_keeps_its_own_advice() -> None:
-    words = describe(errors.UnsupportedVersion("localhost:9092 serves no version of Fetch that we know"))
+    message = describe(
+        errors.UnsupportedVersion("localhost:9092 serves no version of Fetch that this client knows")
+    )
 
-    assert words is not None
-    assert "too old" in words
+    assert message is not None
+    assert "too old" in message

@@ -1,4 +1,4 @@
-"""What `penstock version` tells."""
+"""`penstock version`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_the_version_is_a_line_or_json(capsys: pytest.CaptureFixture[str]) -> No
     assert json.loads(capsys.readouterr().out) == {"version": penstock.__version__}
 
 
-def test_more_tells_what_it_runs_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_more_shows_the_platform(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version", "--more"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert names == ["version", "python", "system", "uvloop"]

@@ -1,4 +1,4 @@
-"""bootstrap.servers: what is read, and the words for what is not."""
+"""Parsing and resolving of bootstrap.servers."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from penstock.client.addresses import Address, BadAddress, is_numeric, parse_add
         (["a:1", "b:2"], [("a", 1), ("b", 2)]),
     ],
 )
-def test_addresses_are_read(given: str | list[str], read: list[tuple[str, int]]) -> None:
+def test_addresses_are_parsed(given: str | list[str], read: list[tuple[str, int]]) -> None:
     assert parse_addresses(given) == [Address(*each) for each in read]
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("given", "message"),
     [
         ("localhost", "port is missing, as in localhost:9092"),
         ("::1", r"in brackets and a port after it, as in \[::1\]:9092"),
@@ -44,12 +44,12 @@ def test_addresses_are_read(given: str | list[str], read: list[tuple[str, int]])
         (":9092", "write host:port"),
         ("http://localhost:9092/path", "write host:port"),
         ("a b:9092", "write host:port"),
-        ("", "no address is given"),
-        (" , ", "no address is given"),
+        ("", "no address given"),
+        (" , ", "no address given"),
     ],
 )
-def test_what_is_no_address_is_refused_with_words(given: str, words: str) -> None:
-    with pytest.raises(BadAddress, match=words):
+def test_invalid_addresses_are_rejected_with_a_message(given: str, message: str) -> None:
+    with pytest.raises(BadAddress, match=message):
         parse_addresses(given)
 
 
@@ -61,7 +61,7 @@ def test_an_ipv6_address_is_shown_in_brackets() -> None:
 @pytest.mark.parametrize(
     ("host", "expected"), [("127.0.0.1", True), ("::1", True), ("fe80::1%lo", True), ("localhost", False)]
 )
-def test_a_numeric_address_needs_no_name_service(host: str, expected: bool) -> None:
+def test_a_numeric_address_needs_no_dns(host: str, expected: bool) -> None:
     assert is_numeric(host) is expected
 
 
@@ -71,12 +71,12 @@ async def test_every_address_of_a_name_is_found_once() -> None:
     assert len(found) == len(set(found))
 
 
-async def test_a_numeric_host_is_its_own_address() -> None:
+async def test_a_numeric_host_resolves_to_itself() -> None:
     assert await resolve("::1", 9092) == ["::1"]
 
 
-def test_a_name_is_found_while_the_program_ends() -> None:
-    """When Python gives out no threads any more, and what was left to the end still has to reach a broker."""
+def test_a_name_is_resolved_while_the_program_ends() -> None:
+    """When Python starts no new threads, unclosed producers still have to reach a broker."""
     program = """
 import asyncio, atexit
 from penstock.client.addresses import resolve

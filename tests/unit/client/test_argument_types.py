@@ -35,7 +35,7 @@ PARAMETERS = [
 LISTS = [each for each in PARAMETERS if any(map(_is_list, _alternatives(each.values[1])))]
 
 
-def test_every_call_of_admin_is_looked_at() -> None:
+def test_every_call_of_admin_is_covered() -> None:
     assert len(CALLS) > 60
     assert len(LISTS) > 20
 
@@ -47,14 +47,14 @@ def test_every_argument_of_admin_is_checked(name: str, hint: Any) -> None:
 
 
 @pytest.mark.parametrize(("name", "hint"), LISTS)
-def test_a_string_is_no_list_of_its_letters(name: str, hint: Any) -> None:
+def test_a_string_is_not_a_list_of_its_letters(name: str, hint: Any) -> None:
     """delete_topics("xyz") deleted the topics x, y and z."""
     with pytest.raises(TypeError, match=r"must be a list of .*, not the string 'xyz'"):
         argument("xyz", hint, name)
 
 
 @pytest.mark.parametrize(
-    ("call", "arguments", "words"),
+    ("call", "arguments", "message"),
     [
         ("delete_topics", ("xyz",), "names must be a list of strings, not the string 'xyz'; write ['xyz']"),
         ("delete_topics", ([b"x"],), "names[0] must be a string, not bytes b'x'"),
@@ -85,15 +85,15 @@ def test_a_string_is_no_list_of_its_letters(name: str, hint: Any) -> None:
         ("complete_transaction", ("worker-7",), "prepared must be a PreparedTransaction"),
     ],
 )
-def test_the_error_tells_what_to_write(call: str, arguments: tuple[Any, ...], words: str) -> None:
+def test_the_error_shows_what_to_write(call: str, arguments: tuple[Any, ...], message: str) -> None:
     options = {"commit": True} if call == "complete_transaction" else {}
     with Admin("127.0.0.1:1") as admin, pytest.raises(errors.BadArgumentType) as raised:
         getattr(admin, call)(*arguments, **options)
-    assert words in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("call", "arguments", "words"),
+    ("call", "arguments", "message"),
     [
         (
             "create_partitions",
@@ -107,12 +107,12 @@ def test_the_error_tells_what_to_write(call: str, arguments: tuple[Any, ...], wo
         ),
     ],
 )
-def test_too_many_arguments_name_the_method_and_what_it_takes(
-    call: str, arguments: tuple[Any, ...], words: str
+def test_too_many_arguments_name_the_method_and_its_parameters(
+    call: str, arguments: tuple[Any, ...], message: str
 ) -> None:
     with Admin("127.0.0.1:1") as admin, pytest.raises(TypeError) as raised:
         getattr(admin, call)(*arguments)
-    assert words in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_iterables_are_read_once_and_pairs_are_partitions() -> None:
@@ -125,7 +125,7 @@ def test_iterables_are_read_once_and_pairs_are_partitions() -> None:
     assert argument({"b": 1, "a": 2}.keys(), Iterable[str], "names") == ["b", "a"]
 
 
-def test_numbers_are_not_bools_and_other_integers_are_taken() -> None:
+def test_bools_are_not_numbers_and_other_integers_are_accepted() -> None:
     class Integer:
         def __index__(self) -> int:
             return 7
@@ -166,7 +166,7 @@ def test_values_in_an_error_message() -> None:
     assert shown(Broken()) == "the Broken <Broken>"
 
 
-def test_annotations_in_words() -> None:
+def test_annotations_as_text() -> None:
     assert described(Mapping[TopicPartition, int]) == "a mapping of TopicPartition to integers"
     assert described(Iterable[str] | None) == "a list of strings"
     assert described(typing.Literal["a", 1]) == "'a' or 1"
@@ -179,4 +179,4 @@ class _Point:
 
 
 class _Other:
-    """Nothing that any call takes."""
+    """No call accepts it."""

@@ -1,4 +1,4 @@
-"""The thread that sync clients run on: results and errors come back, and nothing is left behind or waits for ever."""
+"""The thread of sync clients: results and errors come back, nothing is left behind, and nothing waits forever."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ def test_no_thread_is_started_before_the_first_call() -> None:
     assert threads() == []
 
 
-def test_the_result_of_a_coroutine_comes_back(background: Background) -> None:
+def test_the_result_of_a_coroutine_is_returned(background: Background) -> None:
     assert background.call(lambda: double(21)) == 42
     assert len(threads()) == 1
 
 
-def test_its_exception_comes_back(background: Background) -> None:
+def test_its_exception_is_raised(background: Background) -> None:
     with pytest.raises(errors.Disconnected, match="gone"):
         background.call(fail)
 
 
-def test_a_timeout_of_the_coroutine_is_not_taken_for_the_callers(background: Background) -> None:
+def test_a_timeout_of_the_coroutine_is_not_the_callers(background: Background) -> None:
     async def give_up() -> None:
         raise errors.TimedOut("by itself")
 
@@ -66,8 +66,9 @@ def test_a_timeout_of_the_coroutine_is_not_taken_for_the_callers(background: Bac
 
 
 @pytest.mark.parametrize("moment", range(12))
-def test_ctrl_c_while_a_call_begins_leaves_no_coroutine_behind(background: Background, moment: int) -> None:
-    """Python looks for signals where a function begins: here Ctrl-C comes at the first such moment, the second, ..."""
+def test_ctrl_c_at_the_start_of_a_call_leaves_no_coroutine(background: Background, moment: int) -> None:
+    """Python checks for signals at the start of a function: here Ctrl-C comes at the first such moment, the second,
+    ..."""
     background.call(lambda: double(1))  # the thread runs
     begun = 0
 
@@ -92,16 +93,16 @@ def test_ctrl_c_while_a_call_begins_leaves_no_coroutine_behind(background: Backg
     assert background.call(count_tasks) == 1, "only the task that counts"
 
 
-def test_a_call_whose_time_is_up_is_cancelled(background: Background) -> None:
+def test_a_timed_out_call_is_cancelled(background: Background) -> None:
     async def wait() -> None:
         await asyncio.Event().wait()
 
     with pytest.raises(errors.TimedOut):
-        background.call(wait, timeout_s=0.01)  # on a busy machine it may not even have begun
+        background.call(wait, timeout_s=0.01)  # on a busy machine it may not even have started
     assert background.call(count_tasks) == 1, "only the task that counts"
 
 
-def test_ctrl_c_cancels_what_the_caller_waits_for(background: Background) -> None:
+def test_ctrl_c_cancels_the_callers_coroutine(background: Background) -> None:
     ended = threading.Event()
 
     async def interrupt_and_wait() -> None:
@@ -117,8 +118,8 @@ def test_ctrl_c_cancels_what_the_caller_waits_for(background: Background) -> Non
     assert background.call(lambda: double(1)) == 2
 
 
-def test_ctrl_c_that_does_not_wake_the_caller_is_heard_when_it_looks_up(background: Background) -> None:
-    # As where it comes just before the lock is waited for: the thread that takes the signal is another one.
+def test_ctrl_c_that_does_not_wake_the_caller_is_noticed_later(background: Background) -> None:
+    # As if it came just before the lock is waited for: another thread takes the signal.
     async def interrupt_and_wait() -> None:
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
         await asyncio.Event().wait()
@@ -128,7 +129,7 @@ def test_ctrl_c_that_does_not_wake_the_caller_is_heard_when_it_looks_up(backgrou
     assert background.call(lambda: double(1)) == 2
 
 
-def test_ctrl_c_while_a_call_is_handed_over_cancels_it_too(
+def test_ctrl_c_during_the_handover_cancels_the_call(
     background: Background, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = threading.Event()
@@ -153,7 +154,7 @@ def test_ctrl_c_while_a_call_is_handed_over_cancels_it_too(
     assert ended_in == ["test-background"]
 
 
-def test_ctrl_c_before_a_call_is_handed_over_leaves_nothing_behind(
+def test_ctrl_c_before_the_handover_leaves_nothing(
     background: Background, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def be_interrupted(callback: Any, *arguments: Any) -> None:
@@ -165,7 +166,7 @@ def test_ctrl_c_before_a_call_is_handed_over_leaves_nothing_behind(
         background.call(lambda: double(1))
 
 
-def test_a_call_from_its_own_thread_is_refused(background: Background) -> None:
+def test_a_call_from_its_own_thread_is_rejected(background: Background) -> None:
     async def call_again() -> None:
         background.call(lambda: double(1))
 
@@ -181,7 +182,7 @@ def test_it_cannot_be_closed_from_its_own_thread(background: Background) -> None
         background.call(close)
 
 
-def test_what_is_posted_runs_on_the_thread(background: Background) -> None:
+def test_posted_functions_run_on_the_thread(background: Background) -> None:
     ran_in: list[str] = []
     background.post(lambda: ran_in.append(threading.current_thread().name))
     background.call(lambda: double(1))
@@ -195,7 +196,7 @@ def test_closing_ends_the_thread_and_may_be_repeated(background: Background) -> 
     background.close()
 
 
-def test_a_closed_one_refuses(background: Background) -> None:
+def test_a_closed_one_rejects_calls(background: Background) -> None:
     background.close()
     with pytest.raises(errors.ClientClosed):
         background.call(lambda: double(1))
@@ -203,7 +204,7 @@ def test_a_closed_one_refuses(background: Background) -> None:
         background.post(print)
 
 
-def test_closing_wakes_whoever_waits_in_another_thread(background: Background) -> None:
+def test_closing_wakes_a_caller_in_another_thread(background: Background) -> None:
     is_waiting = threading.Event()
     seen: list[BaseException] = []
 
@@ -225,7 +226,7 @@ def test_closing_wakes_whoever_waits_in_another_thread(background: Background) -
     assert len(seen) == 1
 
 
-def test_one_that_nobody_holds_ends_its_thread() -> None:
+def test_garbage_collection_ends_the_thread() -> None:
     background = Background("test-background")
     background.call(lambda: double(1))
     del background
@@ -233,14 +234,14 @@ def test_one_that_nobody_holds_ends_its_thread() -> None:
     wait_until(lambda: threads() == [], "the thread ends")
 
 
-def test_it_is_refused_in_a_child_of_the_process(background: Background) -> None:
+def test_it_is_rejected_in_a_forked_child(background: Background) -> None:
     background.call(lambda: double(1))
     child = os.fork()
     if child == 0:
         try:
             background.call(lambda: double(1))
         except errors.UsedAfterFork:
-            background.close()  # must neither hang nor end the parent's
+            background.close()  # it must neither hang nor end the parent's
             os._exit(7)
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

@@ -1,4 +1,4 @@
-"""Whom a client asks when anybody will do."""
+"""The choice of a node for requests that any broker can answer."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def bootstrap(*servers: str, lookup: str = USE_ALL_DNS_IPS) -> Bootstrap:
     return Bootstrap(servers, lookup=lookup, may_return=True, rng=random.Random(1))
 
 
-def test_servers_have_negative_numbers_in_order() -> None:
+def test_servers_have_negative_ids_in_order() -> None:
     nodes = bootstrap("a:1", "b:2", "a:1").nodes
     assert {node_id: str(node) for node_id, node in nodes.items()} == {-1: "a:1", -2: "b:2"}
 
 
-async def test_names_stay_as_they_are_unless_told_otherwise() -> None:
+async def test_names_are_not_expanded_by_default() -> None:
     servers = bootstrap("localhost:9092")
     await servers.expand()
     assert [node.host for node in servers.nodes.values()] == ["localhost"]
 
 
-async def test_names_become_the_full_names_of_all_their_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_names_are_expanded_to_the_full_names_of_all_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {"kafka": ["one.example.org", "two.example.org"], "same": ["two.example.org"]}
 
     async def look_up(address: Address) -> list[Address]:
@@ -46,7 +46,7 @@ async def test_names_become_the_full_names_of_all_their_addresses(monkeypatch: p
     assert [str(node) for node in servers.nodes.values()] == ["one.example.org:1", "two.example.org:1"]
 
 
-async def test_names_that_nobody_knows_are_an_error_that_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unresolvable_names_are_a_retriable_error(monkeypatch: pytest.MonkeyPatch) -> None:
     async def know_nothing(address: Address) -> list[Address]:
         raise OSError("no such name")
 
@@ -57,7 +57,7 @@ async def test_names_that_nobody_knows_are_an_error_that_passes(monkeypatch: pyt
     assert raised.value.retriable
 
 
-async def test_the_own_machine_has_a_full_name() -> None:
+async def test_this_machine_has_a_full_name() -> None:
     assert all(
         address.port == 9092 and address.host for address in await canonical(Address("127.0.0.1", 9092))
     )

@@ -1,4 +1,4 @@
-"""The picture of a cluster: what replaces what, and what does not."""
+"""Cluster metadata: what replaces what."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_nothing_is_known_at_first() -> None:
     assert Cluster().partitions_of("orders") == ()
 
 
-def test_an_answer_tells_nodes_topics_and_leaders() -> None:
+def test_a_response_has_nodes_topics_and_leaders() -> None:
     cluster = Cluster().merged(answer(topic(partition(leader=2, epoch=7))))
     assert cluster.cluster_id == "c"
     assert cluster.controller_id == 1
@@ -66,12 +66,12 @@ def test_an_unknown_partition_has_no_leader(unknown: tuple[str, int]) -> None:
     assert cluster.partition(TopicPartition(*unknown)) is None
 
 
-def test_partitions_stand_in_order_of_their_index() -> None:
+def test_partitions_are_ordered_by_index() -> None:
     cluster = Cluster().merged(answer(topic(partition(2), partition(0), partition(1))))
     assert [each.index for each in cluster.topics["orders"].partitions] == [0, 1, 2]
 
 
-def test_an_index_that_is_left_out_has_no_leader() -> None:
+def test_a_missing_index_has_no_leader() -> None:
     cluster = Cluster().merged(answer(topic(partition(0), partition(2))))
     assert cluster.topics["orders"].partitions[1] == PartitionInfo(1, error=ErrorCode.LEADER_NOT_AVAILABLE)
     assert cluster.leader_of(TopicPartition("orders", 1)) is None
@@ -88,26 +88,26 @@ def test_the_same_epoch_replaces() -> None:
     assert after.leader_of(ORDERS) is None
 
 
-def test_a_broker_that_tells_no_epochs_is_believed() -> None:
+def test_a_broker_without_epochs_is_trusted() -> None:
     known = Cluster().merged(answer(topic(partition(leader=2, epoch=7))))
     assert known.merged(answer(topic(partition(leader=1, epoch=-1)))).leader_of(ORDERS) == Leader(1, -1)
 
 
-def test_a_topic_made_anew_begins_again() -> None:
+def test_a_recreated_topic_starts_again() -> None:
     known = Cluster().merged(answer(topic(partition(leader=2, epoch=7))))
     after = known.merged(answer(topic(partition(leader=1, epoch=0), topic_id=SECOND_ID)))
     assert after.leader_of(ORDERS) == Leader(1, 0)
     assert FIRST_ID not in after.topics_by_id
 
 
-def test_an_older_broker_that_tells_no_ids_does_not_take_one_away() -> None:
+def test_an_older_broker_without_ids_does_not_remove_one() -> None:
     known = Cluster().merged(answer(topic(partition(epoch=7))))
     after = known.merged(answer(topic(partition(epoch=6), topic_id=ZERO_UUID)))
     assert after.topics["orders"].id == FIRST_ID
     assert after.leader_of(ORDERS) == Leader(1, 7)
 
 
-def test_topics_that_an_answer_does_not_name_are_gone_unless_kept() -> None:
+def test_topics_missing_in_a_response_are_dropped_unless_kept() -> None:
     known = Cluster().merged(
         answer(topic(partition()), topic(partition(), name="payments", topic_id=SECOND_ID))
     )
@@ -115,21 +115,21 @@ def test_topics_that_an_answer_does_not_name_are_gone_unless_kept() -> None:
     assert set(known.merged(answer(), keep=["payments", "others"]).topics) == {"payments"}
 
 
-def test_an_error_that_passes_leaves_what_was_known() -> None:
+def test_a_retriable_error_keeps_known_metadata() -> None:
     known = Cluster().merged(answer(topic(partition(epoch=7))))
     after = known.merged(answer(topic(error=ErrorCode.LEADER_NOT_AVAILABLE)))
     assert after.topics["orders"].error == ErrorCode.LEADER_NOT_AVAILABLE
     assert after.leader_of(ORDERS) == Leader(1, 7)
 
 
-def test_an_error_that_stays_takes_it_away() -> None:
+def test_a_fatal_error_drops_known_metadata() -> None:
     known = Cluster().merged(answer(topic(partition(epoch=7))))
     after = known.merged(answer(topic(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
     assert after.topics["orders"].error == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert after.leader_of(ORDERS) is None
 
 
-def test_a_newer_leader_told_by_a_fetch_is_taken_with_its_address() -> None:
+def test_a_newer_leader_from_a_fetch_is_taken_with_its_address() -> None:
     known = Cluster().merged(answer(topic(partition(epoch=7), partition(1))))
     after = known.with_leaders([LeaderChange(ORDERS, Leader(3, 8))], [Node(3, "host3", 9092)])
     assert after.leader_of(ORDERS) == Leader(3, 8)
@@ -148,19 +148,19 @@ def test_a_newer_leader_told_by_a_fetch_is_taken_with_its_address() -> None:
         LeaderChange(TopicPartition("payments", 0), Leader(2, 9)),
     ],
 )
-def test_what_is_no_news_leaves_the_picture_as_it_is(change: LeaderChange) -> None:
+def test_without_changes_the_cluster_object_stays_the_same(change: LeaderChange) -> None:
     known = Cluster().merged(answer(topic(partition(epoch=7))))
     assert known.with_leaders([change]) is known
 
 
-def test_nobody_can_change_a_picture() -> None:
+def test_a_cluster_is_immutable() -> None:
     cluster = Cluster().merged(answer(topic(partition())))
     with pytest.raises(TypeError):
         cluster.topics["x"] = cluster.topics["orders"]  # type: ignore[index]
 
 
 @given(epochs=st.lists(st.integers(min_value=0, max_value=5), min_size=1))
-def test_the_epoch_of_a_partition_never_falls(epochs: list[int]) -> None:
+def test_the_leader_epoch_never_decreases(epochs: list[int]) -> None:
     cluster, highest = Cluster(), -1
     for epoch in epochs:
         cluster = cluster.merged(answer(topic(partition(leader=epoch + 1, epoch=epoch))))

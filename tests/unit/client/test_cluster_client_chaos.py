@@ -1,4 +1,4 @@
-"""A client in a cluster where everything goes wrong at random: every call ends in time, and afterwards all is well."""
+"""A client in a cluster with random faults: every call ends in time, and afterwards the client recovers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SLACK_MS = 10
 
 
 class Trouble:
-    """Kills and starts nodes, moves leaders, and has answers come late, never, or cut off."""
+    """Kills and starts nodes, moves leaders, and makes responses late, missing, or truncated."""
 
     def __init__(self, world: ScriptedCluster, rng: random.Random) -> None:
         self.world = world
@@ -84,7 +84,7 @@ class Trouble:
 
 
 async def call_often(client: ClusterClient, rng: random.Random, seen: list[Leader]) -> None:
-    """Ask for this and that. Whatever fails, fails in time and with an exception of the tree."""
+    """Make various calls. Every failure comes in time and is one of `errors`."""
     failures: list[errors.PenstockError] = []
     for _ in range(CALLS):
         deadline_ms = client.deadline(rng.choice([200, 1000, 5000]))
@@ -115,7 +115,7 @@ async def call(client: ClusterClient, rng: random.Random, deadline_ms: int) -> N
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_every_call_ends_in_time_and_afterwards_all_is_well(seed: int) -> None:
+def test_every_call_ends_in_time_and_the_client_recovers(seed: int) -> None:
     world = ScriptedCluster(node_ids=(1, 2, 3), seed=seed)
     rng = random.Random(seed)
 
@@ -131,7 +131,7 @@ def test_every_call_ends_in_time_and_afterwards_all_is_well(seed: int) -> None:
             *(call_often(client, random.Random(f"{seed}/{each}"), seen) for each in range(CALLERS))
         )
         await trouble.end(causing)
-        await asyncio.sleep(5)  # by now what was never answered is given up, and its connections with it
+        await asyncio.sleep(5)  # by now unanswered requests have timed out, and their connections are closed
         cluster = await client.refresh()
         assert set(cluster.nodes) == {1, 2, 3}
         leader = cluster.leader_of(TopicPartition("orders", 0))

@@ -1,4 +1,4 @@
-"""Objects that a setting names by where they are found."""
+"""Objects that a setting names by import path."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from penstock.client.importing import find
         ("collections:OrderedDict.fromkeys", collections.OrderedDict.fromkeys),
     ],
 )
-def test_a_place_is_a_module_and_a_name(place: str, found: object) -> None:
+def test_an_import_path_is_a_module_and_a_name(place: str, found: object) -> None:
     assert find(place, what="interceptor") == found
 
 
 @pytest.mark.parametrize("place", ["", "dumps", ":dumps", "json:", "no.such:thing", "json:no_such"])
-def test_a_place_where_nothing_is_is_refused(place: str) -> None:
+def test_an_import_path_without_an_object_is_rejected(place: str) -> None:
     with pytest.raises(BadConfiguration, match="the interceptor"):
         find(place, what="interceptor")

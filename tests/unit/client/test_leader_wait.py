@@ -1,4 +1,4 @@
-"""Partitions without a leader: the warning after five seconds, and what the error names."""
+"""Partitions without a leader: the warning after five seconds, and the error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from penstock.client import errors
 from penstock.client.cluster import Cluster, Node, PartitionInfo, Topic, TopicPartition
 from penstock.client.cluster_client import ClusterClient
-from penstock.client.consumer.finder import list_offsets
+from penstock.client.consumer.offset_finder import list_offsets
 from penstock.client.reachability import LeaderWait
 
 LED, OFFLINE, GONE = (TopicPartition("orders", index) for index in range(3))
@@ -35,7 +35,7 @@ WHY = (
 )
 
 
-def test_a_wait_for_a_leader_is_not_silent_and_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_wait_for_a_leader_warns_once(caplog: pytest.LogCaptureFixture) -> None:
     wait = LeaderWait()
 
     for now_ms in range(0, 4_999, 500):
@@ -57,7 +57,7 @@ def test_a_later_wait_for_a_leader_warns_again(caplog: pytest.LogCaptureFixture)
     assert len(caplog.messages) == 2
 
 
-def test_partitions_that_have_a_leader_or_are_unknown_are_not_waited_for(
+def test_partitions_with_a_leader_and_unknown_ones_are_not_waited_for(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     wait = LeaderWait()
@@ -69,7 +69,7 @@ def test_partitions_that_have_a_leader_or_are_unknown_are_not_waited_for(
 
 
 class Client:
-    """In place of a `ClusterClient`: node 1 does not answer, and the time is up."""
+    """Replaces `ClusterClient`: node 1 does not respond, and the deadline has passed."""
 
     cluster = CLUSTER
 
@@ -95,12 +95,10 @@ class Client:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "words"),
-    [(ALL, WHY), ([LED], "the leaders of orders-0 did not answer in time")],
+    ("wanted", "message"),
+    [(ALL, WHY), ([LED], "the leaders of orders-0 did not respond in time")],
 )
-def test_offsets_that_were_not_found_in_time_name_their_partitions(
-    wanted: Collection[TopicPartition], words: str
-) -> None:
+def test_missing_offsets_name_their_partitions(wanted: Collection[TopicPartition], message: str) -> None:
     async def run() -> None:
         client = cast(ClusterClient, Client())
         await list_offsets(
@@ -110,4 +108,4 @@ def test_offsets_that_were_not_found_in_time_name_their_partitions(
     with pytest.raises(errors.TimedOut) as raised:
         asyncio.run(run())
 
-    assert str(raised.value) == f"no offsets: {words}"
+    assert str(raised.value) == f"could not list offsets: {message}"

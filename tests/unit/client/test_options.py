@@ -1,4 +1,4 @@
-"""Typed keywords, held to the tables that declare the settings."""
+"""Typed keywords, compared with the tables that declare the settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def hints_of(typed: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("typed", "settings"), KINDS)
-def test_every_setting_is_a_keyword_and_no_other_name_is(typed: Any, settings: type[ClientSettings]) -> None:
+def test_every_setting_is_a_keyword_and_nothing_else_is(typed: Any, settings: type[ClientSettings]) -> None:
     names = {name.replace(".", "_") for name in settings.table()} | set(settings.short_names)
 
     assert set(hints_of(typed)) == names
@@ -40,7 +40,7 @@ def test_every_setting_is_a_keyword_and_no_other_name_is(typed: Any, settings: t
 
 
 @pytest.mark.parametrize(("typed", "settings"), KINDS)
-def test_a_keyword_takes_what_its_setting_is(typed: Any, settings: type[ClientSettings]) -> None:
+def test_a_keyword_has_the_type_of_its_setting(typed: Any, settings: type[ClientSettings]) -> None:
     hints = hints_of(typed)
     for name, setting in settings.table().items():
         members = set(get_args(hints[name.replace(".", "_")]))
@@ -55,19 +55,15 @@ def test_a_keyword_takes_what_its_setting_is(typed: Any, settings: type[ClientSe
 
 
 @pytest.mark.parametrize(("typed", "settings"), KINDS)
-def test_a_choice_is_offered_wherever_there_are_few(typed: Any, settings: type[ClientSettings]) -> None:
+def test_few_choices_are_literals(typed: Any, settings: type[ClientSettings]) -> None:
     hints = hints_of(typed)
     for name, setting in settings.table().items():
-        if (
-            setting.rule is None
-            or not setting.rule.words.startswith("one of ")
-            or name == "auto.offset.reset"
-        ):
+        if setting.rule is None or not setting.rule.text.startswith("one of ") or name == "auto.offset.reset":
             continue
         offered = {
             str(value).upper()
             for member in get_args(hints[name.replace(".", "_")])
             for value in get_args(member)
         }
-        words = setting.rule.words.removeprefix("one of ").removesuffix(", in upper or lower case")
-        assert offered == {choice.upper() for choice in words.split(", ")}, name
+        message = setting.rule.text.removeprefix("one of ").removesuffix(", in upper or lower case")
+        assert offered == {choice.upper() for choice in message.split(", ")}, name

@@ -1,4 +1,4 @@
-"""What a client was told: where a setting may stand, which values it takes, and how it is refused."""
+"""Settings of a client: where they may be given, their values, and errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.config.values import Secret
 
 
 class TestWhereASettingMayStand:
-    def test_nothing_said_is_kafkas_default_and_the_broker_beside_it(self) -> None:
+    def test_the_defaults_are_kafkas_with_a_local_broker(self) -> None:
         settings = ProducerSettings.of()
 
         assert settings.get("bootstrap.servers") == ("localhost:9092",)
@@ -28,11 +28,11 @@ class TestWhereASettingMayStand:
         assert settings.get("enable.idempotence") is True
         assert not settings.is_set("linger.ms")
 
-    def test_addresses_stand_first_as_text_or_list(self) -> None:
+    def test_addresses_may_come_first_as_text_or_list(self) -> None:
         assert ProducerSettings.of("a:1,b:2").get("bootstrap.servers") == ("a:1", "b:2")
         assert AdminSettings.of(["a:1", "b:2"]).get("bootstrap.servers") == ("a:1", "b:2")
 
-    def test_a_mapping_of_all_settings_stands_first(self) -> None:
+    def test_a_mapping_of_all_settings_may_come_first(self) -> None:
         settings = ProducerSettings.of({"bootstrap.servers": "a:1", "linger.ms": 7})
 
         assert settings.get("bootstrap.servers") == ("a:1",)
@@ -53,16 +53,16 @@ class TestWhereASettingMayStand:
             lambda: ConsumerSettings.of(None, None, {"group": "a", "group_id": "a"}),
         ],
     )
-    def test_a_setting_said_twice_is_refused(self, say_twice: Callable[[], Any]) -> None:
-        with pytest.raises(BadConfiguration, match="said twice"):
+    def test_a_setting_given_twice_is_rejected(self, say_twice: Callable[[], Any]) -> None:
+        with pytest.raises(BadConfiguration, match="set twice"):
             say_twice()
 
-    def test_short_keywords_stand_for_longer_ones(self) -> None:
+    def test_short_keywords_mean_longer_ones(self) -> None:
         assert ProducerSettings.of(None, None, {"serializer": "json"}).get("value.serializer") == "json"
         consumer = ConsumerSettings.of(None, None, {"deserializer": "json", "group": "billing"})
         assert (consumer.get("value.deserializer"), consumer.get("group.id")) == ("json", "billing")
 
-    def test_none_is_as_though_nothing_was_said(self) -> None:
+    def test_none_counts_as_not_set(self) -> None:
         settings = ConsumerSettings.of(None, None, {"group": None, "max_poll_records": None})
 
         assert not settings.is_set("group.id")
@@ -91,12 +91,10 @@ class TestValues:
             ("interceptor.classes", "a.B, c.D", ("a.B", "c.D")),
         ],
     )
-    def test_a_value_is_pythons_own_or_the_text_of_a_file(
-        self, name: str, given: object, expected: object
-    ) -> None:
+    def test_a_value_may_be_a_python_value_or_text(self, name: str, given: object, expected: object) -> None:
         assert ProducerSettings.of(None, {name: given}).get(name) == expected
 
-    def test_an_object_is_kept_as_it_was_given(self) -> None:
+    def test_an_object_is_kept(self) -> None:
         interceptor, partitioner = object(), object()
 
         settings = ProducerSettings.of(
@@ -117,34 +115,34 @@ class TestValues:
         assert ConsumerSettings.of().get("partition.assignment.strategy") == ("range", "cooperative-sticky")
 
     @pytest.mark.parametrize(
-        ("options", "words"),
+        ("options", "message"),
         [
-            ({"linger_ms": 1.5}, "linger.ms: must be an integer of 64 bits, and 1.5 is of type float"),
-            ({"linger_ms": True}, "linger.ms: must be an integer of 64 bits, and True is of type bool"),
-            ({"linger_ms": "soon"}, "linger.ms=soon: must be an integer of 64 bits, at least 0"),
-            ({"linger_ms": -1}, "linger.ms=-1: must be an integer of 64 bits, at least 0"),
+            ({"linger_ms": 1.5}, "linger.ms: must be a 64-bit integer, not 1.5 of type float"),
+            ({"linger_ms": True}, "linger.ms: must be a 64-bit integer, not True of type bool"),
+            ({"linger_ms": "soon"}, "linger.ms=soon: must be a 64-bit integer, at least 0"),
+            ({"linger_ms": -1}, "linger.ms=-1: must be a 64-bit integer, at least 0"),
             (
                 {"batch_size": 2**31},
-                "batch.size: must be an integer of 32 bits, and 2147483648 is of type int",
+                "batch.size: must be a 32-bit integer, not 2147483648 of type int",
             ),
-            ({"enable_idempotence": 1}, "enable.idempotence: must be true or false, and 1 is of type int"),
+            ({"enable_idempotence": 1}, "enable.idempotence: must be true or false, not 1 of type int"),
             ({"compression_type": "zip"}, "compression.type=zip: must be a string, one of none, gzip"),
-            ({"client_id": 5}, "client.id: must be a string, and 5 is of type int"),
-            ({"bootstrap_servers": [9092]}, "must be a list of strings, and"),
-            ({"interceptor_classes": print}, "interceptor.classes: must be a list, and"),
+            ({"client_id": 5}, "client.id: must be a string, not 5 of type int"),
+            ({"bootstrap_servers": [9092]}, "must be a list of strings, not"),
+            ({"interceptor_classes": print}, "interceptor.classes: must be a list, not"),
             ({"acks": 2}, "acks=2: must be a string, one of all, -1, 0, 1"),
             ({"transactional_id": ""}, "transactional.id=: must be a string, not empty"),
         ],
     )
-    def test_a_value_that_cannot_be_taken_is_named_with_what_would_be(
-        self, options: dict[str, object], words: str
+    def test_an_invalid_value_is_rejected_with_the_allowed_ones(
+        self, options: dict[str, object], message: str
     ) -> None:
         with pytest.raises(BadConfiguration) as refusal:
             ProducerSettings.of(None, None, options)
 
-        assert words in str(refusal.value)
+        assert message in str(refusal.value)
 
-    def test_a_refused_secret_is_not_shown(self) -> None:
+    def test_a_rejected_secret_is_not_shown(self) -> None:
         with pytest.raises(BadConfiguration) as refusal:
             ProducerSettings.of(None, None, {"ssl_key_password": 4711})
 
@@ -159,14 +157,14 @@ class TestValues:
 
 class TestNames:
     @pytest.mark.parametrize(
-        ("take", "words"),
+        ("take", "message"),
         [
             (lambda: ProducerSettings.of({"lingr.ms": 1}), "did you mean linger.ms?"),
             (lambda: ProducerSettings.of(None, None, {"linger": 1}), "did you mean linger_ms?"),
             (lambda: ConsumerSettings.of(None, None, {"grup": 1}), "did you mean group?"),
             (
                 lambda: ProducerSettings.of(None, None, {"group_id": "g"}),
-                "a setting of a consumer, and not of a producer",
+                "is a setting of a consumer, not of a producer",
             ),
             (lambda: ProducerSettings.of({"queue.buffering.max.ms": 5}), "called linger.ms here"),
             (lambda: ProducerSettings.of(None, None, {"max_batch_size": 5}), "called batch_size here"),
@@ -176,16 +174,16 @@ class TestNames:
             (lambda: AdminSettings.of(None, {5: 1}), "the name of a setting is a string"),  # type: ignore[dict-item]
         ],
     )
-    def test_an_unknown_name_is_refused_with_the_nearest_right_one(
-        self, take: Callable[[], Any], words: str
+    def test_an_unknown_name_is_rejected_with_the_closest_match(
+        self, take: Callable[[], Any], message: str
     ) -> None:
         with pytest.raises(BadConfiguration) as refusal:
             take()
 
-        assert words in str(refusal.value)
+        assert message in str(refusal.value)
 
     @pytest.mark.parametrize(
-        ("servers", "words"),
+        ("servers", "message"),
         [
             ("localhost", "the port is missing"),
             ("localhost:99999", "a port is a number"),
@@ -194,15 +192,15 @@ class TestNames:
             ([5], "must be a list of strings"),
         ],
     )
-    def test_addresses_are_read_before_anything_is_opened(self, servers: Any, words: str) -> None:
+    def test_addresses_are_checked_before_connecting(self, servers: Any, message: str) -> None:
         with pytest.raises(BadConfiguration) as refusal:
             ProducerSettings.of(servers)
 
-        assert words in str(refusal.value)
+        assert message in str(refusal.value)
 
 
 class TestWhatFollows:
-    def test_idempotence_gives_way_to_acks(self) -> None:
+    def test_acks_turn_idempotence_off(self) -> None:
         settings = ProducerSettings.of(None, None, {"acks": 1})
 
         assert settings.acks == 1
@@ -214,42 +212,42 @@ class TestWhatFollows:
         assert (alone.get("auto.offset.reset"), alone.get("enable.auto.commit")) == ("earliest", False)
         assert (in_group.get("auto.offset.reset"), in_group.get("enable.auto.commit")) == ("latest", True)
 
-    def test_what_was_said_of_the_start_holds_without_a_group_too(self) -> None:
+    def test_an_explicit_reset_policy_holds_without_a_group(self) -> None:
         settings = ConsumerSettings.of(None, None, {"auto_offset_reset": "latest"})
 
         assert settings.get("auto.offset.reset") == "latest"
 
-    def test_a_delivery_has_time_for_one_request(self) -> None:
+    def test_delivery_timeout_allows_one_request(self) -> None:
         assert ProducerSettings.of({"request.timeout.ms": 200_000}).get("delivery.timeout.ms") == 200_005
         with pytest.raises(
             BadConfiguration, match=r"at least linger\.ms \+ request\.timeout\.ms, which is 30005"
         ):
             ProducerSettings.of({"delivery.timeout.ms": 1000})
 
-    def test_a_call_of_an_admin_has_time_for_one_request(self) -> None:
+    def test_an_admin_call_has_time_for_one_request(self) -> None:
         assert AdminSettings.of({"request.timeout.ms": 70_000}).get("default.api.timeout.ms") == 70_000
         with pytest.raises(BadConfiguration, match=r"at least request\.timeout\.ms=30000"):
             AdminSettings.of({"default.api.timeout.ms": 1})
 
-    def test_controllers_are_asked_instead_of_brokers(self) -> None:
+    def test_controllers_are_used_instead_of_brokers(self) -> None:
         with pytest.raises(BadConfiguration, match="not both"):
             AdminSettings.of("a:1", {"bootstrap.controllers": "b:1"})
 
     @pytest.mark.parametrize(
         "name", ["session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"]
     )
-    def test_the_consumer_protocol_has_no_use_for_settings_of_the_classic_one(self, name: str) -> None:
+    def test_the_consumer_protocol_rejects_classic_settings(self, name: str) -> None:
         value = "range" if "strategy" in name else "1000"
         with pytest.raises(BadConfiguration, match=r"only with group\.protocol=classic"):
             ConsumerSettings.of({"group.id": "g", "group.protocol": "consumer", name: value})
 
-    def test_a_client_has_a_name_for_the_brokers(self) -> None:
+    def test_a_client_has_a_client_id(self) -> None:
         assert ProducerSettings.of().client_id == "penstock-producer"
         assert ProducerSettings.of({"client.id": "shop"}).client_id == "shop"
 
 
 class TestSecurity:
-    def test_a_name_and_a_password_stand_for_a_login_modules_line(self) -> None:
+    def test_username_and_password_make_a_jaas_config(self) -> None:
         settings = AdminSettings.of(
             None,
             None,
@@ -267,26 +265,26 @@ class TestSecurity:
         assert "secret" not in repr(settings)
 
     @pytest.mark.parametrize(
-        ("given", "words"),
+        ("given", "message"),
         [
-            ({"sasl.username": "a"}, "belongs together with sasl.password"),
+            ({"sasl.username": "a"}, "must be set together with sasl.password"),
             ({"sasl.username": "a", "sasl.password": "b"}, "needs security.protocol=SASL_SSL"),
             (
                 {"sasl.username": "a", "sasl.password": "b", "security.protocol": "SASL_SSL"},
                 "needs a sasl.mechanism of PLAIN, SCRAM-SHA-256",
             ),
             ({"sasl.username": "a", "sasl.password": "b", "sasl.jaas.config": "x"}, "not both"),
-            ({"security.protocol": "SASL_SSL", "sasl.mechanism": ""}, "must be said where"),
+            ({"security.protocol": "SASL_SSL", "sasl.mechanism": ""}, "must be set if"),
             ({"ssl.engine.factory.class": "com.example.Engines"}, "a Java class cannot be loaded here"),
         ],
     )
-    def test_logins_that_cannot_be_are_refused(self, given: dict[str, str], words: str) -> None:
+    def test_invalid_logins_are_rejected(self, given: dict[str, str], message: str) -> None:
         with pytest.raises(BadConfiguration) as refusal:
             AdminSettings.of(given)
 
-        assert words in str(refusal.value)
+        assert message in str(refusal.value)
 
-    def test_a_context_of_the_program_is_used_as_it_is(self) -> None:
+    def test_an_ssl_context_is_used_unchanged(self) -> None:
         context = ssl.create_default_context()
         settings = ProducerSettings.of(None, None, {"ssl_engine_factory_class": context})
 
@@ -296,7 +294,7 @@ class TestSecurity:
 
 
 class TestFiles:
-    def test_a_file_written_for_kafka_is_taken_with_what_is_said_over_it(self, tmp_path: Path) -> None:
+    def test_a_properties_file_is_read_with_overrides(self, tmp_path: Path) -> None:
         file = tmp_path / "client.properties"
         file.write_text(
             "bootstrap.servers=a:1\nclient.id = shop\n# comment\nlinger.ms=3\n"
@@ -310,7 +308,7 @@ class TestFiles:
         assert settings.client_id == "mine"
         assert ProducerSettings.of(settings.said).get("linger.ms") == 3
 
-    def test_what_is_meant_for_others_is_told_apart(self, tmp_path: Path) -> None:
+    def test_settings_of_other_clients_are_kept_apart(self, tmp_path: Path) -> None:
         file = tmp_path / "client.properties"
         file.write_text("group.id=billing\nmy.plugin.url=http://localhost:8081\nclient.id=x\n")
 
@@ -319,14 +317,14 @@ class TestFiles:
         assert settings.ignored == ("group.id", "my.plugin.url")
         assert settings.client_id == "x"
 
-    def test_what_is_said_over_a_file_is_checked_together_with_it(self, tmp_path: Path) -> None:
+    def test_overrides_are_checked_together_with_the_file(self, tmp_path: Path) -> None:
         file = tmp_path / "client.properties"
         file.write_text("acks=1\n")
 
         with pytest.raises(BadConfiguration, match="needs idempotence"):
             ProducerSettings.of_file(str(file), settings={"transactional.id": "t"})
 
-    def test_what_is_said_over_a_file_need_not_make_sense_without_it(self, tmp_path: Path) -> None:
+    def test_overrides_need_not_be_valid_without_the_file(self, tmp_path: Path) -> None:
         file = tmp_path / "client.properties"
         file.write_text("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n")
 
@@ -335,10 +333,10 @@ class TestFiles:
         assert settings.get("sasl.jaas.config") is not None
 
     @pytest.mark.parametrize(
-        ("text", "words"),
+        ("text", "message"),
         [(None, "cannot be read"), ("linger.ms=x", "linger.ms=x: must be"), ("a=\\u12", "line 1")],
     )
-    def test_a_file_that_cannot_be_taken_is_named(self, tmp_path: Path, text: str | None, words: str) -> None:
+    def test_an_invalid_file_is_named(self, tmp_path: Path, text: str | None, message: str) -> None:
         file = tmp_path / "client.properties"
         if text is not None:
             file.write_text(text)
@@ -347,7 +345,7 @@ class TestFiles:
             ProducerSettings.of_file(str(file))
 
         assert str(refusal.value).startswith(str(file))
-        assert words in str(refusal.value)
+        assert message in str(refusal.value)
 
 
 ODD: list[Any] = [
@@ -382,7 +380,7 @@ ODD: list[Any] = [
 
 
 @pytest.mark.parametrize("settings", [ProducerSettings, ConsumerSettings, AdminSettings])
-def test_whatever_is_given_for_a_setting_is_taken_or_refused_with_words(settings: Any) -> None:
+def test_any_value_is_accepted_or_rejected_with_a_message(settings: Any) -> None:
     for name in settings.table():
         for value in ODD:
             with contextlib.suppress(BadConfiguration):

@@ -1,4 +1,4 @@
-"""Every public call says how long it waits in the same word and unit: `timeout`, in seconds."""
+"""Every public call has its timeout in the same argument and unit: `timeout`, in seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.client.deadlines import milliseconds, seconds
 from penstock.client.errors import BadArgument, NoBrokersAvailable
 
 FACES = (Admin, Consumer, Producer, aio.Admin, aio.Consumer, aio.Producer)
-POLL_S = 1.0  # a poll does not wait for as long as the client would
+POLL_S = 1.0  # poll does not wait for the client's default timeout
 NONSENSE = [-1, math.nan, True, "5"]
 NOWHERE = "127.0.0.1:1"
 
@@ -27,7 +27,7 @@ def calls() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("call", list(calls()))
-def test_a_call_names_its_wait_timeout(call: Any) -> None:
+def test_every_wait_argument_is_called_timeout(call: Any) -> None:
     parameters = inspect.signature(call).parameters
     assert not [name for name in parameters if name.startswith("timeout_")]
     if "timeout" in parameters:
@@ -43,20 +43,20 @@ def test_seconds_become_milliseconds(timeout: float | None, expected_ms: int | N
     assert milliseconds(timeout) == expected_ms
 
 
-def test_for_ever_is_a_time_that_timers_can_take() -> None:
+def test_infinity_is_a_valid_timeout() -> None:
     assert 30 * 24 * 3600 < seconds(math.inf) < 2**53
     assert seconds(10**400) == seconds(math.inf)
 
 
 @pytest.mark.parametrize("nonsense", [-1, -0.001, math.nan, -math.inf, True, "5", b"5", [5], 1j])
-def test_nonsense_is_refused_by_its_value(nonsense: Any) -> None:
-    with pytest.raises(BadArgument, match=r"timeout is .*, and must be .* seconds") as refused:
+def test_invalid_timeouts_are_rejected_with_their_value(nonsense: Any) -> None:
+    with pytest.raises(BadArgument, match=r"timeout must be .* seconds") as refused:
         seconds(nonsense)
     assert repr(nonsense) in str(refused.value)
 
 
 @pytest.mark.parametrize("nonsense", NONSENSE)
-def test_admin_refuses_nonsense(nonsense: Any) -> None:
+def test_admin_rejects_invalid_timeouts(nonsense: Any) -> None:
     with Admin(NOWHERE) as admin:
         with pytest.raises(BadArgument, match="timeout"):
             admin.connect(timeout=nonsense)
@@ -65,7 +65,7 @@ def test_admin_refuses_nonsense(nonsense: Any) -> None:
 
 
 @pytest.mark.parametrize("nonsense", NONSENSE)
-def test_a_consumer_refuses_nonsense_and_goes_on(nonsense: Any) -> None:
+def test_a_consumer_rejects_invalid_timeouts_and_continues(nonsense: Any) -> None:
     partition = TopicPartition("orders", 0)
     with Consumer(partition, bootstrap_servers=NOWHERE) as consumer:
         for call in (
@@ -81,7 +81,7 @@ def test_a_consumer_refuses_nonsense_and_goes_on(nonsense: Any) -> None:
 
 
 @pytest.mark.parametrize("nonsense", [*NONSENSE, None])
-def test_a_poll_has_no_time_but_a_number(nonsense: Any) -> None:
+def test_poll_accepts_only_a_number(nonsense: Any) -> None:
     with (
         Consumer("orders", bootstrap_servers=NOWHERE) as consumer,
         pytest.raises(BadArgument, match="timeout"),
@@ -90,7 +90,7 @@ def test_a_poll_has_no_time_but_a_number(nonsense: Any) -> None:
 
 
 @pytest.mark.parametrize("nonsense", NONSENSE)
-def test_a_producer_refuses_nonsense_and_goes_on(nonsense: Any) -> None:
+def test_a_producer_rejects_invalid_timeouts_and_continues(nonsense: Any) -> None:
     producer = Producer(NOWHERE)
     for call in (producer.flush, producer.close):
         with pytest.raises(BadArgument, match="timeout"):
@@ -100,7 +100,7 @@ def test_a_producer_refuses_nonsense_and_goes_on(nonsense: Any) -> None:
 
 
 @pytest.mark.parametrize("nonsense", NONSENSE)
-async def test_so_do_those_of_asyncio(nonsense: Any) -> None:
+async def test_async_clients_reject_invalid_timeouts(nonsense: Any) -> None:
     consumer, producer = aio.Consumer("orders", bootstrap_servers=NOWHERE), aio.Producer(NOWHERE)
     for call in (consumer.poll, consumer.topics, consumer.close, producer.flush, producer.close):
         with pytest.raises(BadArgument, match="timeout"):
@@ -109,6 +109,6 @@ async def test_so_do_those_of_asyncio(nonsense: Any) -> None:
     await producer.close()
 
 
-def test_a_timeout_of_nothing_ends_at_once() -> None:
+def test_a_timeout_of_zero_ends_at_once() -> None:
     with Admin(NOWHERE) as admin, pytest.raises((NoBrokersAvailable, TimeoutError)):
         admin.connect(timeout=0)

@@ -1,4 +1,4 @@
-"""Connections to nodes: which address is tried, for how long, and what is said when none answers."""
+"""Connections to nodes: which address is tried, for how long, and the errors."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pytest
 
 from harness.scripted_cluster import ScriptedCluster
 from penstock.client import errors
-from penstock.client.backoff import Backoff
 from penstock.client.cluster import Node
 from penstock.client.security import Security
 from penstock.client.settings import AdminSettings
 from penstock.client.transport import Transport
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from penstock.runtime.backoff import Backoff
 from penstock.runtime.network import Listening, Stream, StreamHandler
 
 Test = Callable[["Reached"], Coroutine[Any, Any, None]]
 
 
 class Reached:
-    """A network in which some hosts swallow every attempt, and a name service of the test's own."""
+    """A network in which some hosts drop every attempt, with its own DNS."""
 
     def __init__(self, world: ScriptedCluster) -> None:
         self.world = world
@@ -75,7 +75,7 @@ def run(test: Test) -> None:
 NODE = Node(1, "broker", 9092)
 
 
-def test_every_address_of_a_name_is_tried_until_one_answers() -> None:
+def test_every_address_of_a_name_is_tried() -> None:
     async def test(reached: Reached) -> None:
         reached.names["broker"] = ["nobody", "nowhere", "node1"]
         connection = await reached.transport.connect(1, NODE)
@@ -85,7 +85,7 @@ def test_every_address_of_a_name_is_tried_until_one_answers() -> None:
     run(test)
 
 
-def test_an_address_that_swallows_is_given_up_after_the_setup_timeout() -> None:
+def test_an_address_that_drops_packets_is_given_up_after_the_setup_timeout() -> None:
     async def test(reached: Reached) -> None:
         loop = asyncio.get_running_loop()
         reached.names["broker"] = ["silent", "node1"]
@@ -107,12 +107,12 @@ def test_an_address_that_drops_packets_is_warned_of_before_its_setup_timeout(
             async with asyncio.timeout(5.1):
                 await reached.transport.connect(1, NODE)
         (warning,) = [record.getMessage() for record in caplog.records]
-        assert warning.endswith("no broker has answered for 5 s, still trying: broker:9092: no answer yet")
+        assert warning.endswith("no broker has answered for 5 s, still trying: broker:9092: no response yet")
 
     run(test)
 
 
-def test_one_broker_of_several_that_is_away_is_no_reason_to_warn(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_unreachable_broker_of_several_causes_no_warning(caplog: pytest.LogCaptureFixture) -> None:
     async def test(reached: Reached) -> None:
         reached.names |= {"broker": ["node1"], "other": ["silent"]}
         reached.swallowed.add("silent")
@@ -124,7 +124,7 @@ def test_one_broker_of_several_that_is_away_is_no_reason_to_warn(caplog: pytest.
     run(test)
 
 
-def test_patience_with_a_connection_grows_up_to_its_limit() -> None:
+def test_the_setup_timeout_grows_up_to_its_limit() -> None:
     async def test(reached: Reached) -> None:
         loop = asyncio.get_running_loop()
         reached.names["broker"] = ["silent"]
@@ -140,16 +140,16 @@ def test_patience_with_a_connection_grows_up_to_its_limit() -> None:
     run(test)
 
 
-def test_a_name_that_is_not_known_says_so() -> None:
+def test_an_unresolvable_name_is_reported() -> None:
     async def test(reached: Reached) -> None:
-        with pytest.raises(errors.Disconnected, match=r"broker:9092.*the name is not known"):
+        with pytest.raises(errors.Disconnected, match=r"broker:9092.*the host name cannot be resolved"):
             await reached.transport.connect(1, NODE)
         assert reached.lost == [NODE]
 
     run(test)
 
 
-def test_a_name_that_no_host_can_have_says_so() -> None:
+def test_an_invalid_host_name_is_reported() -> None:
     async def test(reached: Reached) -> None:
         reached.names["broker"] = []
 
@@ -157,7 +157,7 @@ def test_a_name_that_no_host_can_have_says_so() -> None:
             raise UnicodeError("label empty or too long")
 
         reached.transport._resolve = refuse
-        with pytest.raises(errors.Disconnected, match="no host can have this name"):
+        with pytest.raises(errors.Disconnected, match="not a valid host name"):
             await reached.transport.connect(1, NODE)
 
     run(test)
@@ -175,7 +175,7 @@ def test_a_node_that_moved_is_reached_at_its_new_address() -> None:
     run(test)
 
 
-def test_many_who_want_a_node_share_one_attempt() -> None:
+def test_many_callers_share_one_attempt() -> None:
     async def test(reached: Reached) -> None:
         reached.names["broker"] = ["node1"]
         connections = await asyncio.gather(*(reached.transport.connect(1, NODE) for _ in range(10)))
@@ -185,7 +185,7 @@ def test_many_who_want_a_node_share_one_attempt() -> None:
     run(test)
 
 
-def test_a_node_may_have_several_connections_under_several_numbers() -> None:
+def test_a_node_may_have_several_connections() -> None:
     async def test(reached: Reached) -> None:
         reached.names["broker"] = ["node1"]
         assert await reached.transport.connect(1, NODE) is not await reached.transport.connect(2**30, NODE)
@@ -193,21 +193,21 @@ def test_a_node_may_have_several_connections_under_several_numbers() -> None:
     run(test)
 
 
-def test_a_drop_while_it_connects_is_an_error_for_those_who_wait() -> None:
+def test_a_drop_during_a_connection_attempt_fails_its_waiters() -> None:
     async def test(reached: Reached) -> None:
         reached.names["broker"] = ["silent"]
         reached.swallowed.add("silent")
         waiting = asyncio.create_task(reached.transport.connect(1, NODE))
         await asyncio.sleep(1)
         reached.transport.drop(1)
-        with pytest.raises(errors.Disconnected, match="given up"):
+        with pytest.raises(errors.Disconnected, match="cancelled"):
             await waiting
 
     run(test)
 
 
 def test_a_program_that_ends_while_it_connects_ends() -> None:
-    """As asyncio.run() does it: all tasks are cancelled, whoever waits and what it waits for."""
+    """As asyncio.run() does it: all tasks are cancelled, the waiter and what it waits for."""
 
     async def test(reached: Reached) -> None:
         reached.names["broker"] = ["silent"]
@@ -233,7 +233,7 @@ def test_a_closed_transport_opens_nothing() -> None:
     run(test)
 
 
-def test_whoever_gives_up_waiting_for_the_end_does_not_disturb_it() -> None:
+def test_a_caller_that_stops_waiting_does_not_disturb_closing() -> None:
     async def test(reached: Reached) -> None:
         reached.names["broker"] = ["node1"]
         connection = await reached.transport.connect(1, NODE)

@@ -17,7 +17,7 @@ PROGRAM = Path(__file__).with_name("KafkaOracle.java")
 
 
 class KafkaOracle:
-    """One JVM with Kafka 4.3's jars that answers questions, a JSON line each."""
+    """One JVM with the jars of Kafka 4.3, which answers queries, one JSON line each."""
 
     def __init__(self, jars: Path) -> None:
         self._process = subprocess.Popen(
@@ -29,7 +29,7 @@ class KafkaOracle:
         )
 
     def ask(self, question: str, **arguments: Any) -> Any:
-        """The answer; `Refused` where Kafka raises."""
+        """The result; `Refused` if Kafka raises."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"ask": question, **arguments}) + "\n")

@@ -1,6 +1,6 @@
-"""Every setting is held to Apache Kafka's own classes: what it is, what it takes, what is told of it.
+"""Compares every setting with Apache Kafka's own classes: declaration, accepted values, and descriptions.
 
-Where Penstock means to differ, the difference stands in a table here, with its reason.
+Intended differences are listed in a table here, with the reason.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from penstock.config.errors import BadSetting
 from penstock.config.group import GroupSettings, validate_group_overrides
 from penstock.config.properties import BadProperties, parse_properties
 from penstock.config.tables import BROKER, BROKER_DYNAMIC, CLIENT_METRICS, GROUP, IP, TOPIC, USER
+from penstock.config.tables import balancer as balancer_table
 from penstock.config.tables import group as group_table
 from penstock.config.tables import topic as topic_table
 from penstock.config.topic import TopicSettings, validate_topic_overrides
@@ -44,6 +45,7 @@ TABLES: dict[str, Mapping[str, Setting]] = {
 NOT_IN_KAFKAS_TABLE = {
     "super.users": "read by Kafka's authorizer, and documented with it",
     "allow.everyone.if.no.acl.found": "read by Kafka's authorizer, and documented with it",
+    **{setting.name: "Penstock's balancer" for setting in balancer_table.SETTINGS},
 }
 
 OTHER_DEFAULTS = {
@@ -62,7 +64,7 @@ OTHER_RULES = {
     "interval.ms": "the bounds stand in the declaration, where Kafka checks them apart",
 }
 
-# A broker that both programs start with: Kafka wants a controller's listener and a quorum.
+# A configuration that both accept: Kafka requires a controller listener and a quorum.
 BOTH: dict[str, str] = {
     "node.id": "1",
     "process.roles": "broker,controller",
@@ -127,7 +129,7 @@ class TestDeclarations:
         assert theirs == group_table.BROKER_SYNONYMS
 
 
-# Texts that touch every kind of bound, besides those that a validator's own words suggest.
+# Texts for every kind of bound, in addition to those from the message of a validator.
 TEXTS = (
     *map(str, range(-3, 12)),
     *(str(sign * 2**bits + off) for bits in (15, 31, 63) for sign in (1, -1) for off in (-1, 0, 1)),
@@ -251,7 +253,7 @@ def _parse_there(kafka: Any, table: str, name: str, text: str) -> Any:
 
 
 def _texts_round_bounds(validator: str | None) -> list[str]:
-    """What lies on, just under and just over each number that the validator's words hold."""
+    """Values at, just below and just above each number in the message of the validator."""
     numbers = map(int, re.findall(r"-?[0-9]+", validator or ""))
     return [str(number + step) for number in numbers for step in (-1, 0, 1)]
 
@@ -361,7 +363,7 @@ TLS = {
 REFUSED_HERE_ALONE = [
     (
         {"authorizer.class.name": "org.example.Rules"},
-        "access rules are not in force yet, and must not be ignored",
+        "ACLs are not implemented yet, and must not be ignored",
     ),
     (TLS, "TLS is not served yet, and must not be replaced by plain text"),
     ({"listeners": "PLAINTEXT://host:70000,CONTROLLER://:9093"}, "there is no such port"),
@@ -627,7 +629,7 @@ def _assert_alike(here: list[Entry], there: list[dict[str, Any]]) -> None:
         if entry.name not in NOT_IN_KAFKAS_TABLE
     }
     theirs = {entry["name"]: entry for entry in there}
-    for name in OTHER_DEFAULTS:  # what lies under everything that was said differs, as listed
+    for name in OTHER_DEFAULTS:  # the defaults differ, as listed
         for entry in filter(None, (ours.get(name), theirs.get(name))):
             entry["synonyms"] = [synonym for synonym in entry["synonyms"] if synonym[2] != 5]
     assert ours == theirs
@@ -638,7 +640,7 @@ class TestProperties:
     @example(text="\\\r\n")
     @example(text="a=1\\\n\n b=2")
     @given(text=st.text(st.sampled_from("ab=: \t\f\\\n\r#!u0041é"), max_size=40))
-    def test_a_file_means_the_same(self, kafka: Any, text: str) -> None:
+    def test_a_file_has_the_same_meaning(self, kafka: Any, text: str) -> None:
         try:
             here: dict[str, str] | None = parse_properties(text)
         except BadProperties:

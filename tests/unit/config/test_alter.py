@@ -1,4 +1,4 @@
-"""Changes at run time: each operation, and what stops it."""
+"""Changes at run time: each operation and its errors."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ def test_a_topic_is_altered(current: dict[str, str], change: Change, altered: di
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         (Change("retention.ms", SET, "soon"), "retention.ms=soon: must be"),
-        (Change("retention.ms", SET, None), "retention.ms: needs a value for SET"),
+        (Change("retention.ms", SET, None), "retention.ms: SET needs a value"),
         (Change("retention.ms", APPEND, "5"), "retention.ms: is not a list, so APPEND is not possible"),
         (Change("no.such.setting", SUBTRACT, "5"), "is not a list, so SUBTRACT is not possible"),
         (Change("no.such.setting", SET, "5"), "not a setting of a topic"),
         (Change("cleanup.policy", APPEND, "remove"), "cleanup.policy=delete,remove"),
     ],
 )
-def test_a_bad_change_of_a_topic_is_refused(change: Change, words: str) -> None:
-    with pytest.raises(BadSetting, match=words):
+def test_a_bad_change_of_a_topic_is_refused(change: Change, message: str) -> None:
+    with pytest.raises(BadSetting, match=message):
         alter_topic(BROKER, {}, [change])
 
 
-def test_what_is_not_changed_stays_and_is_checked_with_the_rest() -> None:
+def test_unchanged_settings_stay_and_are_checked_with_the_rest() -> None:
     current = {"min.compaction.lag.ms": "6"}
 
     with pytest.raises(BadSetting, match=r"max.compaction.lag.ms=5"):

@@ -1,4 +1,4 @@
-"""What a node is told: its file, its listeners, and changes at run time."""
+"""The settings of a node: file, listeners, and dynamic changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log.retention.hours=24
 
 
 class TestLoading:
-    def test_nothing_said_is_enough(self) -> None:
+    def test_an_empty_file_is_enough(self) -> None:
         settings = BrokerSettings.load({}, environment={"HOME": "/home/ada"})
 
         assert settings.node_id == 1
@@ -42,7 +42,7 @@ class TestLoading:
         assert settings.ignored == ()
         assert settings.overridden() == {}
 
-    def test_only_what_differs_from_the_defaults_is_shown_and_no_secrets(self) -> None:
+    def test_only_settings_that_differ_from_the_defaults_are_shown_without_secrets(self) -> None:
         settings = BrokerSettings.load(
             {
                 "num.partitions": "3",
@@ -69,7 +69,7 @@ class TestLoading:
         assert str(settings.advertised_listeners[0]) == "PLAINTEXT://localhost:9092"
         assert settings.inter_broker_listener_name == "PLAINTEXT"
 
-    def test_what_has_no_effect_is_told(self) -> None:
+    def test_settings_without_effect_are_listed(self) -> None:
         settings = BrokerSettings.load(
             {"num.network.threads": "8", "num.partitions": "2", "rsm.config.bucket": "b"}
         )
@@ -86,27 +86,27 @@ class TestLoading:
         assert settings.get("log.cleaner.min.cleanable.ratio") == 0.25
         assert settings.get("log.cleanup.policy") == ("delete",)
 
-    def test_an_undeclared_name_is_a_mistake_of_the_caller(self) -> None:
+    def test_an_undeclared_name_is_a_bug_of_the_caller(self) -> None:
         with pytest.raises(KeyError):
             BrokerSettings.load({}).get("no.such.setting")
 
     @pytest.mark.parametrize(
-        ("properties", "words"),
+        ("properties", "message"),
         [
             ({"nmu.partitions": "1"}, "nmu.partitions: not a setting .* did you mean num.partitions"),
-            ({"num.partitions": "0"}, "num.partitions=0: must be an integer of 32 bits, at least 1"),
+            ({"num.partitions": "0"}, "num.partitions=0: must be a 32-bit integer, at least 1"),
             ({"zookeeper.connect": "host:2181"}, "zookeeper.connect: removed from Kafka"),
-            ({"node.id": "1", "broker.id": "2"}, "broker.id=2: must be the same as node.id=1"),
+            ({"node.id": "1", "broker.id": "2"}, "broker.id=2: must be equal to node.id=1"),
             ({"log.dirs": ""}, "log.dirs=: must be a comma-separated list, of at least one item"),
             ({"log.dirs": "/a,/a"}, "log.dirs=/a,/a: .*neither empty nor repeated"),
-            ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "nobody reaches 0.0.0.0"),
-            ({"listeners": "SSL://:9092"}, "SSL is not served in this version"),
-            ({"authorizer.class.name": "org.example.Rules"}, "access rules are not in force"),
+            ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect to 0.0.0.0"),
+            ({"listeners": "SSL://:9092"}, "SSL is not implemented yet"),
+            ({"authorizer.class.name": "org.example.Rules"}, "ACLs are not implemented yet"),
             ({"listener.name.internal.no.such": "1"}, "listener.name.internal.no.such: not a setting"),
         ],
     )
-    def test_a_bad_setting_is_refused(self, properties: dict[str, str], words: str) -> None:
-        with pytest.raises(BadSetting, match=words):
+    def test_a_bad_setting_is_refused(self, properties: dict[str, str], message: str) -> None:
+        with pytest.raises(BadSetting, match=message):
             BrokerSettings.load(properties)
 
 
@@ -121,12 +121,12 @@ class TestDataDirectory:
         assert BrokerSettings.load({"log.dir": "/a,/b"}).log_dirs == ("/a", "/b")
         assert BrokerSettings.load({"log.dir": "/a", "log.dirs": "/b"}).log_dirs == ("/b",)
 
-    def test_the_metadata_has_a_directory_of_its_own_if_told(self) -> None:
+    def test_the_metadata_log_can_have_its_own_directory(self) -> None:
         assert BrokerSettings.load({"metadata.log.dir": "/meta"}).metadata_log_dir == "/meta"
 
 
 class TestListeners:
-    def test_one_listener_can_be_told_something_else(self) -> None:
+    def test_a_listener_can_have_its_own_value(self) -> None:
         settings = BrokerSettings.load(
             {"max.connections": "100", "listener.name.plaintext.max.connections": "7"}
         )
@@ -140,7 +140,7 @@ class TestListeners:
         assert setting is not None
         assert setting.name == "sasl.jaas.config"
 
-    def test_a_controllers_listener_speaks_plain_text_unless_told_otherwise(self) -> None:
+    def test_a_controller_listener_is_plaintext_by_default(self) -> None:
         settings = BrokerSettings.load(
             {"listeners": "PLAINTEXT://:9092,VOTE://:9093", "controller.listener.names": "VOTE"}
         )
@@ -162,7 +162,7 @@ class TestDynamicSettings:
             4000000,
         ]
 
-    def test_what_is_no_longer_said_no_longer_holds(self) -> None:
+    def test_a_removed_dynamic_setting_no_longer_applies(self) -> None:
         settings = BrokerSettings.load({}).with_dynamic(cluster={"log.segment.bytes": "3000000"})
 
         assert settings.with_dynamic().get("log.segment.bytes") == 1 << 30
@@ -178,7 +178,7 @@ class TestDynamicSettings:
             BrokerSettings.load({}).with_dynamic(cluster={"max.connections.per.ip": "0"})
 
     @pytest.mark.parametrize(
-        ("overrides", "is_for_one_broker", "words"),
+        ("overrides", "is_for_one_broker", "message"),
         [
             ({"num.partitions": "2"}, True, "cannot be changed dynamically"),
             ({"listeners": "PLAINTEXT://:1"}, False, "can only be set for a single broker"),
@@ -190,9 +190,9 @@ class TestDynamicSettings:
         ],
     )
     def test_not_everything_changes_at_run_time(
-        self, overrides: dict[str, str], is_for_one_broker: bool, words: str
+        self, overrides: dict[str, str], is_for_one_broker: bool, message: str
     ) -> None:
-        with pytest.raises(BadSetting, match=words):
+        with pytest.raises(BadSetting, match=message):
             check_dynamic(overrides, is_for_one_broker=is_for_one_broker)
 
     def test_some_things_do(self) -> None:

@@ -24,25 +24,31 @@ def test_a_broker_that_names_its_controllers_is_fine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("properties", "words"),
+    ("properties", "message"),
     [
-        (without("controller.quorum.bootstrap.servers"), "must name a controller where process.roles=broker"),
-        (without("controller.listener.names"), "must name the controllers' listener"),
-        ({**BROKER_ONLY, "controller.quorum.voters": "1@host:9093"}, "must not name node.id=1"),
-        ({**BROKER_ONLY, "controller.quorum.auto.join.enable": "true"}, "whose process.roles has controller"),
-        ({**BROKER_ONLY, "listeners": "PLAINTEXT://:1,CONTROLLER://:2"}, "by a node that is no controller"),
-        ({"controller.quorum.voters": "2@host:9093"}, "must name the controller node.id=1 too"),
+        (without("controller.quorum.bootstrap.servers"), "must name a controller if process.roles=broker"),
+        (without("controller.listener.names"), "must name the listener of the controllers"),
+        ({**BROKER_ONLY, "controller.quorum.voters": "1@host:9093"}, "must not include node.id=1"),
+        (
+            {**BROKER_ONLY, "controller.quorum.auto.join.enable": "true"},
+            "if process.roles includes controller",
+        ),
+        (
+            {**BROKER_ONLY, "listeners": "PLAINTEXT://:1,CONTROLLER://:2"},
+            "of a node without the controller role",
+        ),
+        ({"controller.quorum.voters": "2@host:9093"}, "must include this controller, node.id=1"),
         (
             {"controller.listener.names": "VOTE"},
             "controller.listener.names=VOTE: must be the name of one of listeners",
         ),
         (
             {"controller.listener.names": "VOTE", "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"},
-            "must give a protocol to the controllers' listener VOTE",
+            "must give a protocol to the controller listener VOTE",
         ),
         (
             {"listeners": "VOTE://:1", "controller.listener.names": "VOTE"},
-            "must hold one that is not for controllers",
+            "must contain a listener that is not for controllers",
         ),
         (
             {
@@ -50,7 +56,7 @@ def test_a_broker_that_names_its_controllers_is_fine() -> None:
                 "listeners": "PLAINTEXT://:1,VOTE://:2",
                 "controller.listener.names": "VOTE",
             },
-            "listeners=PLAINTEXT://:1: must be listeners of controllers only",
+            "listeners=PLAINTEXT://:1: must contain only controller listeners",
         ),
         ({"early.start.listeners": "OTHER"}, "early.start.listeners=OTHER"),
         (
@@ -58,15 +64,15 @@ def test_a_broker_that_names_its_controllers_is_fine() -> None:
                 "advertised.listeners": "OUT://h:1",
                 "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUT:PLAINTEXT",
             },
-            "advertised.listeners=OUT://h:1: must have the name of one of listeners: PLAINTEXT",
+            "advertised.listeners=OUT://h:1: must use the name of one of listeners: PLAINTEXT",
         ),
         ({"inter.broker.listener.name": "OUT"}, "inter.broker.listener.name=OUT: must have a protocol"),
         ({"inter.broker.listener.name": "SSL"}, "must be one of advertised.listeners: PLAINTEXT"),
         (
             {"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"},
-            "must not be given together",
+            "must not be set together",
         ),
-        ({"max.connections.per.ip": "0"}, "must be over 0 unless"),
+        ({"max.connections.per.ip": "0"}, "must be greater than 0 unless"),
         ({"max.connections.per.ip.overrides": "host"}, "address:limit"),
         ({"queued.max.request.bytes": "5"}, "must be at least socket.request.max.bytes"),
         ({"connections.max.idle.ms": "100"}, "must be less than connections.max.idle.ms=100"),
@@ -92,7 +98,7 @@ def test_a_broker_that_names_its_controllers_is_fine() -> None:
             {"replica.lag.time.max.ms": "5"},
             "replica.lag.time.max.ms=5: must be at least replica.fetch.wait.max.ms",
         ),
-        ({"group.coordinator.rebalance.protocols": "consumer"}, "must hold classic"),
+        ({"group.coordinator.rebalance.protocols": "consumer"}, "must include classic"),
         ({"group.consumer.session.timeout.ms": "1"}, "must be at most group.consumer.session.timeout.ms=1"),
         ({"group.streams.num.standby.replicas": "5"}, "must be at most group.streams.max.standby.replicas=2"),
         (
@@ -102,8 +108,8 @@ def test_a_broker_that_names_its_controllers_is_fine() -> None:
         ({"group.share.assignors": "simple,other"}, "must be exactly one"),
     ],
 )
-def test_a_contradiction_is_refused(properties: dict[str, str], words: str) -> None:
-    with pytest.raises(BadSetting, match=words):
+def test_a_contradiction_is_refused(properties: dict[str, str], message: str) -> None:
+    with pytest.raises(BadSetting, match=message):
         BrokerSettings.load(properties)
 
 

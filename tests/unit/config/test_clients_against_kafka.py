@@ -1,6 +1,6 @@
-"""Settings of clients, held to Apache Kafka's own classes: what each is, what it takes, and what several mean together.
+"""Compares the settings of clients with Apache Kafka's own classes: declarations, values, and combinations.
 
-Where Penstock means to differ, the difference stands in a table here, with its reason.
+Intended differences are listed in a table here, with the reason.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _parse_there(kafka: Any, table: str, name: str, text: str) -> Any:
 
 
 def _texts_round_bounds(validator: str | None) -> list[str]:
-    """What lies on, just under and just over each number that the validator's words hold."""
+    """Values at, just below and just above each number in the message of the validator."""
     numbers = map(int, re.findall(r"(?<![\d.])-?[0-9]+(?![\d.]*\d)", validator or ""))
     return [str(number + step) for number in numbers for step in (-1, 0, 1)]
 
@@ -234,7 +234,7 @@ TOGETHER: dict[str, list[dict[str, str]]] = {
     ],
 }
 
-# What may follow from other settings, and is compared where both take what is given.
+# Values that depend on other settings. They are compared if both accept the settings.
 FOLLOWING = {
     "producer": ("enable.idempotence", "acks", "reconnect.backoff.max.ms"),
     "consumer": ("enable.auto.commit", "partition.assignment.strategy", "session.timeout.ms"),
@@ -244,7 +244,9 @@ FOLLOWING = {
 
 class TestTogether:
     @pytest.mark.parametrize("table", TOGETHER)
-    def test_the_same_combinations_are_taken_and_mean_the_same(self, kafka: Any, table: str) -> None:
+    def test_the_same_combinations_are_accepted_and_have_the_same_meaning(
+        self, kafka: Any, table: str
+    ) -> None:
         differences = []
         for given in TOGETHER[table]:
             ours = _open_here(table, given)
@@ -262,7 +264,7 @@ def _open_here(table: str, given: dict[str, str]) -> Any:
         return REFUSED
     shown = {name: TABLES[table][name].show(settings.get(name)) for name in FOLLOWING[table]}
     if isinstance(settings, ProducerSettings):
-        shown["acks"] = str(settings.acks)  # Kafka shows `all` as the number that it stands for
+        shown["acks"] = str(settings.acks)  # Kafka shows `all` as its number
     return shown
 
 

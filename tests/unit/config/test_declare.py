@@ -1,4 +1,4 @@
-"""What a declaration accepts, and how it refuses."""
+"""Accepted values of a declaration, and its errors."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from penstock.config.errors import BadSetting, unknown_setting
         (NOT_EMPTY, ["a"], [""]),
     ],
 )
-def test_a_rule_tells_what_is_allowed(rule: Rule, taken: list[object], refused: list[object]) -> None:
+def test_a_rule_describes_the_allowed_values(rule: Rule, taken: list[object], refused: list[object]) -> None:
     assert all(rule.accepts(value) for value in taken)
     assert not any(rule.accepts(value) for value in refused)
 
 
-def test_a_refusal_names_key_value_and_what_is_allowed() -> None:
+def test_an_error_names_key_value_and_the_allowed_values() -> None:
     setting = integer("num.partitions", 1, at_least(1)).means("How many.")
 
     with pytest.raises(BadSetting) as refusal:
         setting.parse("none")
 
-    assert str(refusal.value) == "num.partitions=none: must be an integer of 32 bits, at least 1"
+    assert str(refusal.value) == "num.partitions=none: must be a 32-bit integer, at least 1"
     assert (refusal.value.key, refusal.value.value) == ("num.partitions", "none")
 
 
@@ -61,14 +61,14 @@ def test_a_refused_secret_stays_secret() -> None:
     assert refusal.value.value is None
 
 
-def test_the_documentation_says_what_the_setting_is_worth_here() -> None:
+def test_the_documentation_says_whether_the_setting_has_an_effect() -> None:
     in_force = string("a").means("What it does.")
     to_come = string("b").not_yet("What it does.")
-    foreign = string("c").no_meaning("What it did.")
+    foreign = string("c").ignored("What it did.")
 
     assert in_force.documentation == "What it does."
-    assert to_come.documentation == "What it does. Accepted, but not in force in this version."
-    assert foreign.documentation == "What it did. Accepted, but without meaning here."
+    assert to_come.documentation == "What it does. Accepted, but not implemented yet: it has no effect."
+    assert foreign.documentation == "What it did. Accepted for compatibility with Kafka: it has no effect."
     assert (in_force.applies, to_come.applies, foreign.applies) == (True, False, False)
 
 
@@ -76,11 +76,11 @@ def test_a_list_is_shown_with_commas() -> None:
     assert items("a").means("Some.").show(("x", "y")) == "x,y"
 
 
-def test_an_unknown_name_is_answered_with_the_likeliest() -> None:
+def test_the_error_for_an_unknown_name_suggests_the_closest() -> None:
     error = unknown_setting("nmu.partitions", ["num.partitions", "log.dirs"], where="a broker")
 
     assert str(error) == "nmu.partitions: not a setting of a broker; did you mean num.partitions?"
 
 
-def test_a_name_like_no_other_is_answered_with_where_to_look() -> None:
+def test_the_error_for_a_name_without_a_close_match_says_where_to_look() -> None:
     assert "penstock settings" in str(unknown_setting("zzz", ["num.partitions"], where="a broker"))

@@ -1,4 +1,4 @@
-"""What DescribeConfigs answers. That Kafka answers the same is held in `test_against_kafka`."""
+"""The entries of DescribeConfigs. `test_against_kafka` compares them with Kafka."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.config.topic import TopicSettings
 from penstock.config.values import SettingType
 
 
-def test_an_entry_tells_value_source_type_and_meaning() -> None:
+def test_an_entry_has_value_source_type_and_documentation() -> None:
     broker = BrokerSettings.load({"log.segment.bytes": "2000000"})
 
     (entry,) = describe_topic(TopicSettings.resolve(broker, {"segment.bytes": "3000000"}), ["segment.bytes"])
@@ -48,7 +48,7 @@ def test_no_names_ask_for_all() -> None:
     assert describe_topic(topic, []) == describe_topic(topic)
 
 
-def test_secrets_and_what_might_be_one_are_not_shown() -> None:
+def test_secrets_and_unknown_settings_are_not_shown() -> None:
     broker = BrokerSettings.load({"ssl.key.password": "hush", "rsm.config.key": "hush"})
 
     entries = describe_broker(broker, ["ssl.key.password", "rsm.config.key"])
@@ -65,7 +65,7 @@ def test_the_default_data_directory_is_shown() -> None:
     assert (entry.value, entry.source) == ("/state/penstock", Source.DEFAULT)
 
 
-def test_what_was_said_of_all_brokers_is_described_alone() -> None:
+def test_cluster_wide_defaults_are_described_separately() -> None:
     broker = BrokerSettings.load({}).with_dynamic(cluster={"log.cleanup.policy": "compact"})
 
     (entry,) = describe_cluster(broker)

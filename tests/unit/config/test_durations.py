@@ -32,7 +32,7 @@ def test_other_text_is_refused(text: str) -> None:
         parse_duration_ms(text)
 
 
-def test_an_age_in_a_log_says_so_before_the_duration() -> None:
+def test_an_offset_reset_by_duration_has_a_prefix() -> None:
     assert is_by_duration("by_duration:PT1H")
     assert not is_by_duration("PT1H")
     assert not is_by_duration("by_duration:")

@@ -18,7 +18,7 @@ def test_a_silent_group_has_the_brokers_values() -> None:
     assert group.get("share.isolation.level") == "read_uncommitted"
 
 
-def test_what_a_group_says_counts() -> None:
+def test_overrides_of_a_group_take_precedence() -> None:
     assert (
         validate_group_overrides(BROKER, {"share.delivery.count.limit": "3"}).get(
             "share.delivery.count.limit"
@@ -28,7 +28,7 @@ def test_what_a_group_says_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "words"),
+    ("overrides", "message"),
     [
         ({"share.delivery.count": "3"}, "not a setting of a group; did you mean share.delivery.count.limit"),
         ({"share.delivery.count.limit": "11"}, "between group.share.min.delivery.count.limit=2 and .*=10"),
@@ -36,8 +36,8 @@ def test_what_a_group_says_counts() -> None:
         ({"streams.num.standby.replicas": "3"}, "at most group.streams.max.standby.replicas=2"),
     ],
 )
-def test_what_the_broker_forbids_is_refused(overrides: dict[str, str], words: str) -> None:
-    with pytest.raises(BadSetting, match=words):
+def test_values_outside_of_the_brokers_bounds_are_refused(overrides: dict[str, str], message: str) -> None:
+    with pytest.raises(BadSetting, match=message):
         validate_group_overrides(BROKER, overrides)
 
 

@@ -30,14 +30,14 @@ def test_a_listener_is_read(entry: str, listener: Listener) -> None:
     assert parse_listeners("listeners", (entry,), PLAIN) == (listener,)
 
 
-def test_a_listener_is_written_as_it_is_read() -> None:
+def test_a_listener_is_formatted_as_it_is_parsed() -> None:
     for entry in ("PLAINTEXT://127.0.0.1:9092", "INSIDE://[::1]:9", "INSIDE://:9"):
         (listener,) = parse_listeners("listeners", (entry,), PLAIN)
         assert str(listener) == entry
 
 
 @pytest.mark.parametrize(
-    ("entry", "words"),
+    ("entry", "message"),
     [
         ("PLAINTEXT", "of the form NAME://host:port"),
         ("PLAINTEXT://host", "of the form NAME://host:port"),
@@ -46,15 +46,15 @@ def test_a_listener_is_written_as_it_is_read() -> None:
         ("OUTSIDE://host:9092", "OUTSIDE:PLAINTEXT"),
     ],
 )
-def test_a_bad_listener_is_refused_with_what_would_help(entry: str, words: str) -> None:
+def test_an_invalid_listener_is_refused_with_a_hint(entry: str, message: str) -> None:
     with pytest.raises(BadSetting) as refusal:
         parse_listeners("listeners", (entry,), PLAIN)
 
-    assert words in str(refusal.value)
+    assert message in str(refusal.value)
     assert refusal.value.value == entry
 
 
-def test_a_name_is_given_once() -> None:
+def test_a_listener_name_is_unique() -> None:
     with pytest.raises(BadSetting, match="PLAINTEXT is used more than once"):
         parse_listeners("listeners", ("PLAINTEXT://a:1", "plaintext://b:2"), PLAIN)
 

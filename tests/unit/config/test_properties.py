@@ -34,15 +34,15 @@ def test_a_file_is_read(text: str, entries: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("a=b\n\nc=\\u12g4", r"line 3: .*four hexadecimal digits"),
         ("c=\\u12", r"line 1: .*four hexadecimal digits"),
         ("# x\nc=\\\n\\uD83D", r"line 2: .*surrogate"),
     ],
 )
-def test_a_bad_escape_is_refused_with_its_line(text: str, words: str) -> None:
-    with pytest.raises(BadProperties, match=words):
+def test_a_bad_escape_is_refused_with_its_line(text: str, message: str) -> None:
+    with pytest.raises(BadProperties, match=message):
         parse_properties(text)
 
 
@@ -56,7 +56,7 @@ def _utf16_units(text: str) -> list[int]:
 
 
 @given(st.dictionaries(st.text(), st.text()))
-def test_what_is_written_in_escapes_is_read_back(entries: dict[str, str]) -> None:
+def test_escapes_are_decoded(entries: dict[str, str]) -> None:
     text = "\n".join(f"{escape(key)}={escape(value)}" for key, value in entries.items())
 
     assert parse_properties(text) == entries

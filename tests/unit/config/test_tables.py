@@ -1,4 +1,4 @@
-"""What holds for every row of every table."""
+"""Rules for all rows of all tables."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ CLIENTS = [*PRODUCER.values(), *CONSUMER.values(), *ADMIN.values()]
 NAMES = {setting.name for setting in ALL + CLIENTS}
 
 
-def test_no_name_stands_twice_in_a_table() -> None:
+def test_no_name_occurs_twice_in_a_table() -> None:
     assert len(BROKER_DYNAMIC) == len(BROKER) + 3
 
 
-def test_no_name_stands_twice_in_a_table_of_clients() -> None:
+def test_no_name_occurs_twice_in_a_client_table() -> None:
     for module, table in ((producer, PRODUCER), (consumer, CONSUMER), (admin, ADMIN)):
         assert len(table) == len(module.SETTINGS)
 
@@ -58,7 +58,7 @@ def test_a_default_is_of_its_type_and_obeys_its_rule() -> None:
     for setting in ALL + CLIENTS:
         if (
             setting.default is None or setting.name == "controller.listener.names"
-        ):  # empty, which nobody may say
+        ):  # empty, which is not allowed as a value
             continue
         text = setting.show(setting.default)
         assert text is not None
@@ -72,7 +72,7 @@ def test_a_topics_synonyms_are_settings_of_the_broker() -> None:
         assert all(synonym.name in BROKER for synonym in synonyms)
 
 
-# Names that the code puts together, so that they stand nowhere as a whole.
+# Names that the code composes, so that they are not found as a whole.
 BUILT_NAMES = re.compile(
     r"compression\.(gzip|lz4|zstd)\.level"
     r"|(offsets\.topic|transaction\.state\.log|share\.coordinator\.state\.topic)"
@@ -81,8 +81,8 @@ BUILT_NAMES = re.compile(
 )
 
 
-def test_what_is_said_to_be_in_force_is_read_somewhere() -> None:
-    """A documented setting that nothing obeys is a lie."""
+def test_supported_settings_are_read_somewhere() -> None:
+    """A setting that nothing reads must not be documented as supported."""
     package = Path(penstock.__file__).parent
     sources = [path for path in package.rglob("*.py") if package / "config" / "tables" not in path.parents]
     code = "\n".join(path.read_text() for path in sources)
@@ -102,9 +102,10 @@ def test_what_is_said_to_be_in_force_is_read_somewhere() -> None:
 
 
 @pytest.mark.parametrize("table", [PRODUCER, CONSUMER, ADMIN], ids=["producer", "consumer", "admin"])
-def test_what_is_said_to_be_in_force_for_clients_is_read_by_them(table: dict[str, Setting]) -> None:
+def test_supported_client_settings_are_read_by_clients(table: dict[str, Setting]) -> None:
     folder = Path(penstock.__file__).parent / "client"
-    names_only = {"foreign_names.py", "options.py", "setting_values.py"}
+    names_only = {"option_hints.py", "options.py", "setting_values.py"}
+    assert names_only <= {path.name for path in folder.rglob("*.py")}
     sources = {
         str(path.relative_to(folder)): path.read_text()
         for path in folder.rglob("*.py")
@@ -123,7 +124,7 @@ def test_what_is_said_to_be_in_force_for_clients_is_read_by_them(table: dict[str
     assert (unread, read) == ([], [])
 
 
-# What programs set: nothing of this may be taken without an effect.
+# Settings that programs use: none of them may be ignored.
 EVERYDAY = {
     "producer": """
         acks batch.size bootstrap.servers buffer.memory client.dns.lookup client.id compression.type

@@ -24,7 +24,7 @@ class TestResolving:
         assert topic.get("retention.ms") == 7 * DAY_MS
         assert topic.get("remote.storage.enable") is False
 
-    def test_what_a_topic_says_counts(self) -> None:
+    def test_overrides_of_a_topic_take_precedence(self) -> None:
         topic = resolve({"log.cleanup.policy": "delete"}, {"cleanup.policy": "compact, delete"})
 
         assert topic.get("cleanup.policy") == ("compact", "delete")
@@ -39,7 +39,7 @@ class TestResolving:
             ({"log.retention.ms": "-7"}, -1),
         ],
     )
-    def test_retention_is_given_in_three_units(self, static: dict[str, str], retention_ms: int) -> None:
+    def test_retention_can_be_set_in_three_units(self, static: dict[str, str], retention_ms: int) -> None:
         assert resolve(static).get("retention.ms") == retention_ms
 
     def test_flushing_falls_back_on_the_schedulers_interval(self) -> None:
@@ -52,7 +52,7 @@ class TestResolving:
     def test_a_brokers_name_is_refused_with_the_topics_own(self) -> None:
         with pytest.raises(
             BadSetting,
-            match=r"log.segment.bytes: this is a broker setting; the topic setting is segment.bytes",
+            match=r"log.segment.bytes: this is a broker setting; for a topic, use segment.bytes",
         ):
             resolve(overrides={"log.segment.bytes": "2000000"})
 
@@ -88,7 +88,7 @@ class TestSources:
 
 
 class TestValidating:
-    def test_what_is_fine_is_returned(self) -> None:
+    def test_valid_overrides_are_returned(self) -> None:
         topic = validate_topic_overrides(BrokerSettings.load({}), {"retention.ms": "5"})
 
         assert topic.get("retention.ms") == 5
@@ -107,7 +107,7 @@ class TestValidating:
     @pytest.mark.parametrize(
         ("overrides", "words"),
         [
-            ({"cleanup.policy": "compact"}, "cleanup.policy is delete"),
+            ({"cleanup.policy": "compact"}, "cleanup.policy without compact"),
             ({"retention.ms": "5", "local.retention.ms": "6"}, "at most retention.ms=5"),
             ({"remote.log.copy.disable": "true", "local.retention.ms": "5"}, "must be -2 or retention.ms"),
         ],
@@ -124,6 +124,6 @@ class TestValidating:
         broker = BrokerSettings.load({"remote.log.storage.system.enable": "true"})
         tiered = {"remote.storage.enable": "true"}
 
-        with pytest.raises(BadSetting, match="the data in the remote store is lost"):
+        with pytest.raises(BadSetting, match="the data in the remote store is deleted"):
             validate_topic_overrides(broker, {}, previous=tiered)
         validate_topic_overrides(broker, {"remote.log.delete.on.disable": "true"}, previous=tiered)

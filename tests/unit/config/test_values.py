@@ -26,7 +26,7 @@ from penstock.config.values import NotOfType, Secret, SettingType, parse, show
         (SettingType.PASSWORD, " hush ", Secret("hush")),
     ],
 )
-def test_a_text_is_read_as_its_type(kind: SettingType, text: str, value: object) -> None:
+def test_text_is_parsed_by_type(kind: SettingType, text: str, value: object) -> None:
     assert parse(kind, text) == value
 
 
@@ -80,11 +80,11 @@ def test_a_shown_double_is_read_back(value: float) -> None:
     assert parse(SettingType.DOUBLE, text) == value
 
 
-def test_nothing_is_shown_of_no_value() -> None:
+def test_a_missing_value_is_shown_as_none() -> None:
     assert show(SettingType.INT, None) is None
 
 
-def test_a_secret_is_shown_to_those_alone_who_ask_for_it() -> None:
+def test_a_secret_is_shown_only_on_request() -> None:
     secret = Secret("hush")
 
     assert "hush" not in f"{secret} {secret!r} {show(SettingType.PASSWORD, secret)}"

@@ -1,4 +1,4 @@
-"""What an operator reads of topics and settings that change."""
+"""Log lines about changed topics and settings."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ async def node(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> AsyncIterato
     caplog.clear()
     caplog.set_level(logging.INFO)
     yield node
-    await node.controller.close()
+    await node.close()
 
 
-def said(caplog: pytest.LogCaptureFixture, *, level: int = logging.INFO) -> list[str]:
+def logged(caplog: pytest.LogCaptureFixture, *, level: int = logging.INFO) -> list[str]:
     return [
         record.getMessage()
         for record in caplog.records
@@ -59,7 +59,7 @@ async def alter(node: ControllerNode, resource: ConfigResource, *changed: Change
     )
 
 
-async def test_the_life_of_a_topic_is_logged_with_who_asked(
+async def test_changes_of_a_topic_are_logged_with_the_requester(
     node: ControllerNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     await create(node, with_settings(new_topic("orders", 2, 1), retention_ms="5000"))
@@ -82,7 +82,7 @@ async def test_the_life_of_a_topic_is_logged_with_who_asked(
     wanted = [DeleteTopicState(name="orders", topic_id=ZERO_UUID)]
     await node.controller.delete_topics(wanted, timeout_ms=1000, version=6, requested_by=LIDA)
 
-    assert said(caplog) == [
+    assert logged(caplog) == [
         f"created topic orders with 2 partition(s), replication factor 1, topic id {topic_id} and settings "
         f"retention.ms=5000, requested by {LIDA}",
         f"increased the partitions of topic orders from 2 to 6, requested by {LIDA}",
@@ -98,7 +98,7 @@ async def test_secrets_are_not_in_the_log(node: ControllerNode, caplog: pytest.L
     await alter(node, broker_resource(1), Change(password, Operation.SET, "geheim"))
     await alter(node, broker_resource(1), Change("background.threads", Operation.SET, "12"))
 
-    assert said(caplog) == [
+    assert logged(caplog) == [
         f"altered settings of broker 1: {password}: default -> (hidden), requested by {LIDA}",
         f"altered settings of broker 1: background.threads: default -> 12, requested by {LIDA}",
     ]
@@ -111,11 +111,11 @@ async def test_a_request_for_thousands_of_topics_does_not_flood_the_log(
     monkeypatch.setattr(changes, "LINES_MAX", 3)
     await create(node, *(new_topic(f"t{number}", 1, 1) for number in range(10)))
 
-    assert len(said(caplog)) == 4
-    assert said(caplog)[-1] == f"7 more changes, requested by {LIDA}"
+    assert len(logged(caplog)) == 4
+    assert logged(caplog)[-1] == f"7 more changes, requested by {LIDA}"
 
 
-async def test_whoever_asks_for_compaction_is_warned_once(
+async def test_compaction_is_warned_about_once(
     node: ControllerNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     compact = Change("cleanup.policy", Operation.SET, "compact,delete")
@@ -127,7 +127,7 @@ async def test_whoever_asks_for_compaction_is_warned_once(
     await alter(node, topic_resource("log"), compact)
     await alter(node, topic_resource("log"), compact)
 
-    table, log = said(caplog, level=logging.WARNING)
+    table, log = logged(caplog, level=logging.WARNING)
     assert "topic table has cleanup.policy=compact, but log compaction is not implemented" in table
     assert "topic log has cleanup.policy=compact,delete, but" in log
 
@@ -142,4 +142,4 @@ async def test_a_line_that_cannot_be_written_does_not_stop_the_controller(
     await create(node, new_topic("orders", 1, 1))
 
     assert "orders" in node.image.topics
-    assert "could not be logged" in caplog.text
+    assert "logging a committed change of the metadata failed" in caplog.text

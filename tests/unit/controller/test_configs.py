@@ -62,7 +62,7 @@ def test_a_list_grows_and_shrinks() -> None:
     assert image.settings_of(TOPIC) == {"cleanup.policy": "compact"}
 
 
-def test_what_changes_nothing_writes_nothing_for_a_topic() -> None:
+def test_an_unchanged_topic_setting_writes_no_record() -> None:
     image = settings_after(IMAGE, change(TOPIC, Change("retention.ms", SET, "5")))
 
     assert alter(image, change(TOPIC, Change("retention.ms", SET, "5"))).records == []
@@ -100,14 +100,14 @@ def test_resources_are_altered_each_by_itself() -> None:
     assert image.settings_of(CLUSTER_DEFAULTS)["log.retention.ms"] == "7000"
 
 
-def test_validating_writes_nothing() -> None:
+def test_validate_only_writes_nothing() -> None:
     outcome = alter(IMAGE, change(TOPIC, Change("retention.ms", SET, "5")), validate_only=True)
 
     assert outcome.records == []
     assert outcome.response == [None]
 
 
-def test_a_replacement_takes_back_what_it_does_not_name() -> None:
+def test_a_replacement_removes_settings_that_it_does_not_name() -> None:
     image = settings_after(
         IMAGE, change(TOPIC, Change("retention.ms", SET, "5"), Change("segment.ms", SET, "6"))
     )
@@ -146,7 +146,7 @@ def test_groups_and_subscriptions_come_into_being_by_being_named() -> None:
         (
             ConfigResource(ResourceType.BROKER, "77"),
             Change("log.cleaner.threads", SET, "2"),
-            ErrorCode.INVALID_REQUEST,
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
         ),
         (
             ConfigResource(ResourceType.BROKER, "abc"),
@@ -165,7 +165,7 @@ def test_groups_and_subscriptions_come_into_being_by_being_named() -> None:
         ),
     ],
 )
-def test_changes_that_can_not_be(resource: ConfigResource, wanted: Change, expected: ErrorCode) -> None:
+def test_invalid_changes_are_refused(resource: ConfigResource, wanted: Change, expected: ErrorCode) -> None:
     assert error(alter(IMAGE, change(resource, wanted))) is expected
 
 
@@ -202,3 +202,15 @@ def test_a_request_is_bounded() -> None:
 
     assert error(outcome) is ErrorCode.POLICY_VIOLATION
     assert outcome.records == []
+
+
+def test_settings_of_another_broker_are_recorded_as_that_broker_has_checked_them() -> None:
+    image = cluster(2)
+    other = ConfigResource(ResourceType.BROKER, "2")
+
+    first = alter(image, change(other, Change("log.cleaner.threads", SET, "2")))
+    second = alter(after(image, first), change(other, Change("log.cleaner.threads", Operation.DELETE)))
+
+    assert first.response == second.response == [None]
+    assert after(after(image, first), second).settings_of(other) == {}
+    assert after(image, first).settings_of(other) == {"log.cleaner.threads": "2"}

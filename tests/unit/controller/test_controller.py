@@ -1,4 +1,4 @@
-"""The controller in motion: what is answered is committed, and what is committed is there after a restart."""
+"""The controller: a response means that the change is committed, and a committed change survives a restart."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 
 from penstock.config.alter import Change, Operation
-from penstock.controller import controller as controller_module
+from penstock.controller import elect_leaders, fencing
+from penstock.controller import writer as writer_module
 from penstock.controller.configs import Alteration
+from penstock.controller.outcome import Outcome
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.errors import Refused
+from penstock.metadata.framing import encode_record
+from penstock.metadata.records import BeginTransactionRecord, NoOpRecord, PartitionChangeRecord
 from penstock.metadata.resources import topic_resource
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -20,7 +24,7 @@ from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopic
 from penstock.protocol.messages.delete_topics import DeleteTopicState
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from penstock.protocol.types import ZERO_UUID
-from unit.controller.clusters import new_topic, registration
+from unit.controller.clusters import new_topic, own_block
 from unit.controller.nodes import ControllerNode, settle
 
 
@@ -29,7 +33,7 @@ async def node(tmp_path: Path) -> AsyncIterator[ControllerNode]:
     node = ControllerNode(tmp_path)
     await node.start()
     yield node
-    await node.controller.close()
+    await node.close()
 
 
 def wanting(*topics: CreatableTopic, timeout_ms: int = 1000) -> CreateTopicsRequest:
@@ -46,14 +50,14 @@ async def test_a_new_cluster_has_features_and_this_node_in_service(node: Control
     assert node.image.brokers[1].epoch > 0
 
 
-async def test_what_was_answered_is_in_the_image_that_handlers_read(node: ControllerNode) -> None:
+async def test_a_completed_change_is_in_the_image_that_handlers_read(node: ControllerNode) -> None:
     response = await node.controller.create_topics(wanting(new_topic("t", 2, 1)))
 
     assert errors(response) == [ErrorCode.NONE]
     assert len(node.image.topics.by_name["t"].partitions) == 2
 
 
-async def test_nothing_is_answered_nor_published_before_it_is_committed(node: ControllerNode) -> None:
+async def test_a_change_is_not_published_before_it_is_committed(node: ControllerNode) -> None:
     node.log.sync_gate.clear()
     creating = asyncio.create_task(node.controller.create_topics(wanting(new_topic("t", 1, 1))))
     await settle()
@@ -66,7 +70,9 @@ async def test_nothing_is_answered_nor_published_before_it_is_committed(node: Co
     assert "t" in node.image.topics
 
 
-async def test_a_second_request_sees_what_the_first_appended_and_waits_for_it(node: ControllerNode) -> None:
+async def test_a_second_request_sees_uncommitted_records_of_the_first_and_waits_for_them(
+    node: ControllerNode,
+) -> None:
     node.log.sync_gate.clear()
     first = asyncio.create_task(node.controller.create_topics(wanting(new_topic("t", 1, 1))))
     second = asyncio.create_task(node.controller.create_topics(wanting(new_topic("t", 1, 1))))
@@ -90,7 +96,7 @@ async def test_many_requests_share_a_sync(node: ControllerNode) -> None:
     assert node.log.sync_count - syncs <= 2
 
 
-async def test_listeners_hear_of_every_change_once_and_in_order(node: ControllerNode) -> None:
+async def test_listeners_are_notified_of_every_change_once_and_in_order(node: ControllerNode) -> None:
     heard: list[MetadataDelta] = []
     node.cache.subscribe(heard.append)
 
@@ -103,13 +109,13 @@ async def test_listeners_hear_of_every_change_once_and_in_order(node: Controller
     ]
 
 
-async def test_a_request_that_waits_too_long_is_told_so_and_done_all_the_same(node: ControllerNode) -> None:
+async def test_a_request_that_times_out_may_still_be_committed(node: ControllerNode) -> None:
     node.log.sync_gate.clear()
 
     with pytest.raises(Refused) as refused:
         await node.controller.create_topics(wanting(new_topic("t", 1, 1), timeout_ms=1))
     assert refused.value.error is ErrorCode.REQUEST_TIMED_OUT
-    assert not node.controller._pending[-1].waiters, (
+    assert not node.controller._writer._pending[-1].waiters, (
         "a log that is stuck gathers no requests that have given up"
     )
 
@@ -128,7 +134,7 @@ async def test_a_request_that_has_no_time_is_not_begun(node: ControllerNode, tim
     assert "t" not in node.image.topics
 
 
-async def test_those_who_wait_when_the_disk_fails_are_sent_away(node: ControllerNode) -> None:
+async def test_waiting_requests_get_an_error_when_the_disk_fails(node: ControllerNode) -> None:
     node.log.sync_gate.clear()
     creating = asyncio.create_task(node.controller.create_topics(wanting(new_topic("t", 1, 1))))
     await settle()
@@ -173,20 +179,22 @@ async def test_everything_is_there_again_after_a_restart(node: ControllerNode) -
     await controller.delete_topics(
         [DeleteTopicState(name="gone", topic_id=ZERO_UUID)], timeout_ms=1000, version=6
     )
-    assert await controller.allocate_producer_ids(1) == (0, 1000)
+    block = await controller.allocate_producer_ids(own_block(node.image))
+    assert (block.producer_id_start, block.producer_id_len) == (0, 1000)
     await controller.update_features(
         UpdateFeaturesRequest(
             feature_updates=[FeatureUpdateKey(feature="share.version", max_version_level=0, upgrade_type=2)]
         )
     )
     before = node.image
-    await controller.close()
+    await node.close()
 
     controller = await node.start(joins=False)
 
     assert node.image == before
     await node.join()
-    assert await controller.allocate_producer_ids(1) == (1000, 1000)
+    block = await controller.allocate_producer_ids(own_block(node.image))
+    assert (block.producer_id_start, block.producer_id_len) == (1000, 1000)
 
 
 async def test_a_restart_registers_a_new_incarnation_and_starts_new_leader_epochs(
@@ -194,16 +202,28 @@ async def test_a_restart_registers_a_new_incarnation_and_starts_new_leader_epoch
 ) -> None:
     await node.controller.create_topics(wanting(new_topic("t", 1, 1)))
     epoch = node.image.brokers[1].epoch
-    await node.controller.close()
+    await node.close()
 
     await node.start()
 
     assert node.image.brokers[1].epoch > epoch
     assert node.image.brokers[1].is_active
-    assert node.image.topics.by_name["t"].partitions[0].leader_epoch == 1
+    assert node.image.topics.by_name["t"].partitions[0].leader_epoch == 2, "one without a leader, one with it"
 
 
-async def test_a_power_cut_takes_only_what_was_never_answered(node: ControllerNode) -> None:
+async def test_a_clean_restart_alone_changes_no_partition(node: ControllerNode) -> None:
+    await node.controller.create_topics(wanting(new_topic("t", 1, 1)))
+    before = node.image
+    await node.close()
+
+    await node.start(joins=False)
+    await node.join(previous_broker_epoch=before.brokers[1].epoch)
+
+    assert node.image.brokers[1].epoch > before.brokers[1].epoch
+    assert node.image.topics == before.topics
+
+
+async def test_a_power_cut_loses_only_unacknowledged_changes(node: ControllerNode) -> None:
     await node.controller.create_topics(wanting(new_topic("kept", 1, 1)))
     node.log.sync_gate.clear()
     creating = asyncio.create_task(node.controller.create_topics(wanting(new_topic("lost", 1, 1))))
@@ -215,15 +235,6 @@ async def test_a_power_cut_takes_only_what_was_never_answered(node: ControllerNo
     await node.start()
 
     assert list(node.image.topics.by_name) == ["kept"]
-
-
-async def test_topics_that_are_asked_about_are_created_and_refusals_are_told(node: ControllerNode) -> None:
-    await node.controller.create_topics(wanting(new_topic("there", 1, 1)))
-
-    refused = await node.controller.create_topics_automatically(["there", "new", "no/name"])
-
-    assert refused == {"no/name": ErrorCode.INVALID_TOPIC_EXCEPTION}
-    assert "new" in node.image.topics
 
 
 async def test_a_change_that_is_too_large_for_one_batch_is_refused(node: ControllerNode) -> None:
@@ -242,20 +253,20 @@ async def test_a_node_with_more_partitions_than_fit_a_batch_comes_back(
     node: ControllerNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await node.controller.create_topics(wanting(new_topic("t", 500, 1)))
-    await node.controller.close()
+    await node.close()
     batch_count = len(node.log.batches)
-    monkeypatch.setattr(controller_module, "BATCH_BYTES_MAX", 4096)
+    monkeypatch.setattr(writer_module, "BATCH_BYTES_MAX", 4096)
 
     await node.start()
 
     assert len(node.log.batches) - batch_count > 5
-    assert {partition.leader_epoch for partition in node.image.topics.by_name["t"].partitions} == {1}
+    assert {partition.leader_epoch for partition in node.image.topics.by_name["t"].partitions} == {2}
 
 
-async def test_what_waits_for_the_disk_is_bounded(
+async def test_the_number_of_pending_changes_is_limited(
     node: ControllerNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(controller_module, "PENDING_MAX", 1)
+    monkeypatch.setattr(writer_module, "PENDING_MAX", 1)
     node.log.sync_gate.clear()
     creating = asyncio.create_task(node.controller.create_topics(wanting(new_topic("t", 1, 1))))
     await settle()
@@ -267,18 +278,51 @@ async def test_what_waits_for_the_disk_is_bounded(
     await creating
 
 
-async def test_the_quorum_can_be_described(node: ControllerNode) -> None:
-    status = node.controller.quorum_status()
-
-    assert (status.leader_id, status.epoch) == (1, 1)
-    assert status.high_watermark == node.log.end_offset
-
-
-async def test_a_controller_registers_beside_its_node(tmp_path: Path) -> None:
+async def test_a_new_active_controller_aborts_the_transaction_of_its_predecessor(tmp_path: Path) -> None:
     node = ControllerNode(tmp_path)
-    controller = await node.start(joins=False)
+    await node.start()
+    node.quorum.append([encode_record(BeginTransactionRecord()), encode_record(NoOpRecord())])
+    await node.close()
 
-    await controller.join(registration(), controller=registration())
+    await node.start()
 
-    assert list(node.image.controllers) == [1]
-    await controller.close()
+    await node.controller.create_topics(wanting(new_topic("t", 1, 1)))
+    await node.close()
+    await node.start(joins=False)
+    assert "t" in node.image.topics, "a replay of the log ends the transaction at the same place"
+    await node.close()
+
+
+async def test_a_new_active_controller_elects_leaders_that_its_predecessor_left_out(
+    node: ControllerNode,
+) -> None:
+    await node.controller.create_topics(wanting(new_topic("t", 2, 1)))
+    without_leader = PartitionChangeRecord(
+        topic_id=node.image.topics.by_name["t"].topic_id,
+        partition_id=1,
+        leader=-1,
+        isr=[],
+        eligible_leader_replicas=[1],
+    )
+    await node.controller.run(lambda state: Outcome([without_leader], None), timeout_ms=1000)
+    assert node.image.topics.by_name["t"].partitions[1].leader == -1
+    await node.close()
+
+    await node.start(joins=False)
+    await settle()
+
+    assert [each.leader for each in node.image.topics.by_name["t"].partitions] == [1, 1]
+
+
+async def test_all_partitions_have_leaders_soon_after_their_broker_returns(
+    node: ControllerNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fencing, "PARTITIONS_MAX", 2)
+    monkeypatch.setattr(elect_leaders, "ELECTIONS_MAX", 2)
+    await node.controller.create_topics(wanting(new_topic("t", 7, 1)))
+    await node.close()
+
+    await node.start()
+    await settle()
+
+    assert {partition.leader for partition in node.image.topics.by_name["t"].partitions} == {1}

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.controller.features import UpgradeType, first_records, update_features
+from penstock.controller.features import UpgradeType, bootstrap_records, update_features
 from penstock.metadata.errors import Refused
+from penstock.metadata.features import initial_levels
 from penstock.metadata.image import EMPTY_IMAGE, FeatureRange, MetadataImage
 from penstock.metadata.records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
 from penstock.metadata.resources import CLUSTER_DEFAULTS
@@ -32,7 +33,7 @@ def update(
 
 
 def test_a_new_cluster_has_the_levels_of_kafka_4_3() -> None:
-    outcome = first_records(SETTINGS)
+    outcome = bootstrap_records(SETTINGS)
 
     first = outcome.records[0]
     assert first == FeatureLevelRecord(name="metadata.version", feature_level=30)
@@ -48,14 +49,14 @@ def test_a_new_cluster_has_the_levels_of_kafka_4_3() -> None:
     assert image.settings_of(CLUSTER_DEFAULTS) == {"min.insync.replicas": "1"}
 
 
-def test_a_level_goes_down_and_up_again() -> None:
+def test_a_level_can_be_downgraded_and_upgraded() -> None:
     lowered = update(cluster(), ("streams.version", 0, SAFE))
     assert "streams.version" not in lowered.features
 
     assert update(lowered, ("streams.version", 1, UPGRADE)).features["streams.version"] == 1
 
 
-def test_validating_writes_nothing() -> None:
+def test_validate_only_writes_nothing() -> None:
     image = cluster()
 
     assert update(image, ("streams.version", 0, SAFE), validate_only=True) is image
@@ -83,7 +84,7 @@ def test_the_last_word_counts() -> None:
         ("kraft.version", 0, SAFE),
     ],
 )
-def test_updates_that_can_not_be(wanted: tuple[str, int, int]) -> None:
+def test_invalid_updates_are_refused(wanted: tuple[str, int, int]) -> None:
     with pytest.raises(Refused) as refused:
         update(cluster(), wanted)
 
@@ -106,14 +107,14 @@ def test_a_level_needs_every_nodes_consent() -> None:
         update(image, ("streams.version", 1, UPGRADE))
 
 
-def test_naming_the_level_that_holds_is_fine() -> None:
+def test_setting_the_current_level_is_allowed() -> None:
     image = cluster()
 
     assert update(image, ("group.version", 1, UPGRADE)).features == image.features
     assert update(image, ("kraft.version", 1, UPGRADE)) is image
 
 
-def test_switching_eligible_leaders_off_forgets_them_and_on_makes_min_isr_the_clusters() -> None:
+def test_disabling_elr_clears_it_and_enabling_makes_min_isr_cluster_wide() -> None:
     request = UpdateFeaturesRequest(
         feature_updates=[
             FeatureUpdateKey(
@@ -137,3 +138,38 @@ def test_switching_eligible_leaders_off_forgets_them_and_on_makes_min_isr_the_cl
     image = update(image, ("eligible.leader.replicas.version", 1, UPGRADE))
 
     assert image.configs == {CLUSTER_DEFAULTS: {"min.insync.replicas": "1"}}
+
+
+def at_metadata_version(level: int) -> MetadataImage:
+    """A cluster that was created by an older release."""
+    return replace(cluster(), features=initial_levels(level))
+
+
+def test_a_cluster_of_kafka_3_7_is_upgraded() -> None:
+    image = at_metadata_version(19)
+    assert image.features == {"metadata.version": 19}
+
+    image = update(image, ("metadata.version", 30, UPGRADE), ("eligible.leader.replicas.version", 1, UPGRADE))
+
+    assert image.features == {"metadata.version": 30, "eligible.leader.replicas.version": 1}
+
+
+def test_a_feature_needs_the_metadata_version_with_its_records() -> None:
+    image = at_metadata_version(22)
+
+    with pytest.raises(Refused, match=r"needs metadata.version at level 23") as refused:
+        update(image, ("eligible.leader.replicas.version", 1, UPGRADE))
+
+    assert refused.value.error is ErrorCode.INVALID_UPDATE_VERSION
+
+
+def test_a_downgrade_that_loses_no_records_is_allowed() -> None:
+    image = at_metadata_version(29)
+
+    image = update(image, ("metadata.version", 24, SAFE))
+    assert image.features["metadata.version"] == 24
+
+    with pytest.raises(Refused, match="might delete metadata information"):
+        update(image, ("metadata.version", 22, SAFE))
+    with pytest.raises(Refused, match="Unsafe metadata downgrade is not supported"):
+        update(image, ("metadata.version", 22, UNSAFE))

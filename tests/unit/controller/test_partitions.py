@@ -1,4 +1,4 @@
-"""Topics that grow. Error codes are those that Apache Kafka 4.3.1 gave to the same requests."""
+"""CreatePartitions. Error codes are those that Apache Kafka 4.3.1 gave to the same requests."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from penstock.protocol.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopic,
 )
+from unit.controller.active import ActiveController
 from unit.controller.clusters import after, cluster, new_topic, with_topics
 
 IMAGE = with_topics(cluster(2), new_topic("t", 3, 1))
@@ -47,13 +48,25 @@ def test_new_partitions_come_after_the_old_ones() -> None:
     assert replicas_of(image)[:3] == replicas_of(IMAGE)
 
 
-def test_new_partitions_go_where_the_client_wants_them() -> None:
+def test_new_partitions_follow_the_assignment_of_the_client() -> None:
     image = after(IMAGE, grow(wanted("t", 5, [[2], [1]])))
 
     assert replicas_of(image)[3:] == [(2,), (1,)]
 
 
-def test_validating_writes_nothing() -> None:
+def test_a_partition_that_is_being_moved_does_not_raise_the_replication_factor() -> None:
+    active = ActiveController((1, 2, 3))
+    active.create(new_topic("t", assignments={0: [1, 2]}))
+    active.reassign([1, 3])
+    assert active.partition().replicas == (1, 3, 2)
+    request = CreatePartitionsRequest(topics=[wanted("t", 2)], timeout_ms=1000, validate_only=False)
+
+    active.decide(lambda state: create_partitions(state.image, request, rng=random.Random(3)))
+
+    assert len(active.partition(index=1).replicas) == 2
+
+
+def test_validate_only_writes_nothing() -> None:
     outcome = grow(wanted("t", 5), validate_only=True)
 
     assert outcome.records == []
@@ -80,7 +93,7 @@ def test_validating_writes_nothing() -> None:
         (wanted("t", 2**31 - 1), ErrorCode.POLICY_VIOLATION),
     ],
 )
-def test_growth_that_can_not_be(topic: CreatePartitionsTopic, error: ErrorCode) -> None:
+def test_invalid_partition_counts_are_refused(topic: CreatePartitionsTopic, error: ErrorCode) -> None:
     outcome = grow(topic)
 
     assert outcome.response.results[0].error_code is error

@@ -78,7 +78,9 @@ def test_a_fenced_node_follows_where_it_must_and_never_leads() -> None:
 @pytest.mark.parametrize(
     "change", [{"in_controlled_shutdown": True}, {"cordoned_directories": (node_uuid(2, "disk"),)}]
 )
-def test_a_node_that_leaves_or_has_no_room_gets_nothing(change: dict[str, object]) -> None:
+def test_a_broker_in_controlled_shutdown_or_with_cordoned_directories_gets_no_replicas(
+    change: dict[str, object],
+) -> None:
     brokers = nodes(2)
     brokers[2] = replace(brokers[2], **change)  # type: ignore[arg-type]
 
@@ -88,8 +90,8 @@ def test_a_node_that_leaves_or_has_no_room_gets_nothing(change: dict[str, object
     assert refused.value.error is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_too_many_replicas_are_refused_with_the_words_replication_factor() -> None:
-    """Users and scripts look for these words."""
+def test_too_many_replicas_are_refused_and_the_message_names_the_replication_factor() -> None:
+    """Users and scripts search for this text."""
     with pytest.raises(
         Refused, match=r"replication factor of 9 .* available brokers, 2. Choose .* at most 2"
     ):
@@ -98,7 +100,7 @@ def test_too_many_replicas_are_refused_with_the_words_replication_factor() -> No
         place({}, 1, 1)
 
 
-def test_nobody_can_lead_where_all_are_fenced() -> None:
+def test_no_replica_is_placed_if_all_brokers_are_fenced() -> None:
     brokers = {1: replace(nodes(1)[1], is_fenced=True)}
 
     with pytest.raises(
@@ -121,3 +123,28 @@ def test_the_directory_is_known_where_a_node_has_one() -> None:
     assert default_directory(replace(node, directories=(*node.directories, second))) == UNASSIGNED
     cordoned = replace(node, directories=(*node.directories, second), cordoned_directories=node.directories)
     assert default_directory(cordoned) == second
+
+
+def on_hosts(brokers: dict[int, BrokerImage], hosts: dict[int, str]) -> dict[int, BrokerImage]:
+    return {
+        node_id: replace(broker, endpoints=(replace(broker.endpoints[0], host=hosts[node_id]),))
+        for node_id, broker in brokers.items()
+    }
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_replicas_of_a_partition_do_not_share_a_host_if_there_are_several(seed: int) -> None:
+    hosts = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
+
+    placements = place(on_hosts(nodes(6), hosts), 30, 3, seed)
+
+    assert all(len({hosts[node_id] for node_id in replicas}) == 3 for replicas in placements)
+
+
+def test_racks_come_before_hosts() -> None:
+    hosts = {1: "a", 2: "b", 3: "a", 4: "b"}
+
+    placements = place(on_hosts(nodes(4, racks=("x", "x", "y", "y")), hosts), 12, 2)
+
+    racks = {1: "x", 2: "x", 3: "y", 4: "y"}
+    assert all({racks[node_id] for node_id in replicas} == {"x", "y"} for replicas in placements)

@@ -1,4 +1,4 @@
-"""Whatever is asked, in whatever order: the image is what the log says, before a restart and after it."""
+"""After any sequence of requests, the image equals the replayed log, before and after a restart."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.protocol.messages.create_topics import CreateTopicsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicState
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from penstock.protocol.types import ZERO_UUID
-from unit.controller.clusters import new_topic
+from unit.controller.clusters import new_topic, own_block
 from unit.controller.nodes import ControllerNode
 
 Step = Callable[[ControllerNode], Awaitable[object]]
@@ -62,16 +62,16 @@ def updating(feature: str, level: int, kind: int) -> Step:
 
 
 def allocating() -> Step:
-    return lambda node: node.controller.allocate_producer_ids(1)
+    return lambda node: node.controller.allocate_producer_ids(own_block(node.image))
 
 
-def restarting(keeps_epochs: bool) -> Step:
+def restarting(is_clean: bool) -> Step:
     async def restart(node: ControllerNode) -> None:
         before = node.image
-        await node.controller.close()
+        await node.close()
         await node.start(joins=False)
         assert node.image == before
-        await node.join(keeps_epochs=keeps_epochs)
+        await node.join(previous_broker_epoch=before.brokers[1].epoch if is_clean else -1)
 
     return restart
 
@@ -113,7 +113,7 @@ def test_an_image_equals_the_replay_of_its_log(script: list[Step]) -> None:
         for step in [*script, restarting(False)]:
             with suppress(Refused):
                 await step(node)
-        await node.controller.close()
+        await node.close()
 
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(run(Path(folder)))

@@ -62,14 +62,14 @@ def test_a_topic_is_created_with_its_settings_before_its_partitions() -> None:
     assert image.settings_of(topic_resource("orders")) == {"retention.ms": "1000"}
 
 
-def test_the_answer_tells_all_settings_and_where_they_come_from() -> None:
+def test_the_response_contains_all_settings_and_their_sources() -> None:
     result = only(create(cluster(), new_topic("orders", 1, 1, configs={"retention.ms": "1000"})))
 
     assert result.configs is not None
-    told = {config.name: (config.value, config.config_source) for config in result.configs}
-    assert told["retention.ms"] == ("1000", 1)
-    assert told["cleanup.policy"] == ("delete", 5)
-    assert [config.name for config in result.configs] == sorted(told)
+    described = {config.name: (config.value, config.config_source) for config in result.configs}
+    assert described["retention.ms"] == ("1000", 1)
+    assert described["cleanup.policy"] == ("delete", 5)
+    assert [config.name for config in result.configs] == sorted(described)
 
 
 def test_defaults_are_the_brokers() -> None:
@@ -80,7 +80,7 @@ def test_defaults_are_the_brokers() -> None:
     assert (result.num_partitions, result.replication_factor) == (3, 2)
 
 
-def test_validating_answers_as_if_and_writes_nothing() -> None:
+def test_validate_only_returns_the_same_response_and_writes_nothing() -> None:
     outcome = create(cluster(), new_topic("orders", 3, 1), validate_only=True)
 
     assert outcome.records == []
@@ -88,7 +88,7 @@ def test_validating_answers_as_if_and_writes_nothing() -> None:
     assert only(outcome).num_partitions == 3
 
 
-def test_one_bad_topic_does_not_hold_up_the_others() -> None:
+def test_one_invalid_topic_does_not_affect_the_others() -> None:
     outcome = create(cluster(), new_topic("../x", 1, 1), new_topic("orders", 1, 1))
 
     assert [topic.error_code for topic in outcome.response.topics] == [
@@ -151,7 +151,7 @@ def test_the_metadata_log_is_no_topic_to_be_created() -> None:
         (2**31 - 1, 1, ErrorCode.POLICY_VIOLATION),
     ],
 )
-def test_counts_that_can_not_be(partition_count: int, replication_factor: int, error: ErrorCode) -> None:
+def test_invalid_counts_are_refused(partition_count: int, replication_factor: int, error: ErrorCode) -> None:
     assert only(create(cluster(), new_topic("t", partition_count, replication_factor))).error_code is error
 
 
@@ -188,7 +188,7 @@ def test_a_request_that_names_too_many_topics_is_not_looked_at() -> None:
         (new_topic("t", assignments={0: [1], 1: [1, 2]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_assignments_that_can_not_be(topic: CreatableTopic, error: ErrorCode) -> None:
+def test_invalid_assignments_are_refused(topic: CreatableTopic, error: ErrorCode) -> None:
     assert only(create(cluster(2), topic)).error_code is error
 
 
@@ -199,7 +199,7 @@ def test_a_partition_assigned_twice() -> None:
     assert only(create(cluster(), topic)).error_code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_replicas_go_where_the_client_wants_them() -> None:
+def test_replicas_follow_the_assignment_of_the_client() -> None:
     image = with_topics(cluster(3), new_topic("t", assignments={1: [3, 1], 0: [2, 3]}))
 
     assert [partition.replicas for partition in image.topics.by_name["t"].partitions] == [(2, 3), (3, 1)]
@@ -209,7 +209,7 @@ def test_replicas_go_where_the_client_wants_them() -> None:
 @pytest.mark.parametrize(
     "configs", [{"no.such": "1"}, {"retention.ms": "abc"}, {"segment.bytes": "1"}, {"retention.ms": None}]
 )
-def test_settings_that_can_not_be(configs: dict[str, str | None]) -> None:
+def test_invalid_settings_are_refused(configs: dict[str, str | None]) -> None:
     assert (
         only(create(cluster(), new_topic("t", 1, 1, configs=configs))).error_code is ErrorCode.INVALID_CONFIG
     )
@@ -226,7 +226,7 @@ def test_a_node_with_several_disks_chooses_itself() -> None:
     assert partition.directories == (UNASSIGNED,)
 
 
-def test_a_topic_that_is_asked_about_gets_defaults_and_a_coordinators_topic_what_it_needs() -> None:
+def test_automatic_topics_have_the_defaults_and_internal_topics_their_settings() -> None:
     request = automatic_topics(
         ["orders", "__consumer_offsets", "__transaction_state"], SETTINGS, broker_count=5
     )
@@ -295,7 +295,7 @@ def test_topics_are_deleted_by_name_and_by_id() -> None:
     assert after(IMAGE, outcome).topics.by_name == {}
 
 
-def test_what_is_not_there_can_not_be_deleted() -> None:
+def test_an_unknown_topic_cannot_be_deleted() -> None:
     outcome = delete(
         by_name("nosuch"), by_id(Uuid(b"x" * 16)), by_name("../x"), by_name("__cluster_metadata")
     )
@@ -320,7 +320,7 @@ def test_what_is_not_there_can_not_be_deleted() -> None:
         [by_name("nosuch"), by_name("nosuch")],
     ],
 )
-def test_who_does_not_say_clearly_which_topic_deletes_none(wanted: list[DeleteTopicState]) -> None:
+def test_an_ambiguous_deletion_deletes_no_topic(wanted: list[DeleteTopicState]) -> None:
     outcome = delete(*wanted)
 
     assert set(errors(outcome)) == {ErrorCode.INVALID_REQUEST}

@@ -20,11 +20,11 @@ def test_the_hash_is_that_of_a_java_string(text: str, value: int) -> None:
     assert java_hash(text) == value
 
 
-def test_the_one_number_without_a_positive_counterpart_means_partition_0() -> None:
+def test_the_minimum_hash_maps_to_partition_0() -> None:
     assert partition_of("polygenelubricants", 50) == 0
 
 
-def test_long_ids_of_strangers_do_not_fill_the_memory() -> None:
+def test_long_ids_are_not_cached() -> None:
     partition_of("console-consumer-12345", 50)
     remembered = java_hash.cache_info().currsize
 

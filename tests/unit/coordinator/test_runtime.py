@@ -1,4 +1,4 @@
-"""The runtime with a shard that counts, over a log that commits when the test says so."""
+"""The runtime, with a shard that counts and a log that commits on demand."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from harness.coordinator_log import ListLog
-from penstock.coordinator.framing import RecordFraming
-from penstock.coordinator.outcome import DONE, Answer, CoordinatorRecord, Outcome
+from penstock.coordinator.result import DONE, CoordinatorRecord, CoordinatorResult, DeferredResponse
 from penstock.coordinator.runtime import CoordinatorRuntime
+from penstock.coordinator.serde import RecordSerde
 from penstock.coordinator.shard import ShardContext
 from penstock.coordinator.timeline import TimelineMap
 from penstock.metadata.errors import Refused
@@ -20,7 +20,7 @@ from penstock.protocol.declare import record
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import Int32
 from penstock.records import kernel
-from penstock.testing.loop import VirtualLoop, run_virtual
+from simulator.loop import VirtualLoop, run_virtual
 
 
 @record(key=7, versions=(0, 0))
@@ -37,7 +37,7 @@ class CountShard:
     def __init__(self, context: ShardContext) -> None:
         self.context = context
         self.counts: TimelineMap[str, int] = TimelineMap(context.timeline)
-        self.waiting: list[Answer[str]] = []
+        self.waiting: list[DeferredResponse[str]] = []
         self.events: list[str] = []
 
     def replay(self, key: CountKey, value: CountValue | None) -> None:
@@ -52,11 +52,11 @@ class CountShard:
     def unloaded(self) -> None:
         self.events.append("unloaded")
         for answer in self.waiting:
-            answer.give("gone")
+            answer.complete("gone")
 
-    def add(self, name: str) -> Outcome[int]:
+    def add(self, name: str) -> CoordinatorResult[int]:
         count = self.counts.get(name, 0) + 1
-        return Outcome(count, [CoordinatorRecord(CountKey(name=name), CountValue(count=count))])
+        return CoordinatorResult(count, [CoordinatorRecord(CountKey(name=name), CountValue(count=count))])
 
 
 def make_runtime(
@@ -65,7 +65,7 @@ def make_runtime(
     return CoordinatorRuntime(
         topic="__counts",
         log=log,
-        framing=RecordFraming([(CountKey, CountValue)]),
+        framing=RecordSerde([(CountKey, CountValue)]),
         make_shard=make_shard,
         wall_ms=lambda: 1_700_000_000_000,
     )
@@ -99,7 +99,7 @@ def test_a_write_that_is_committed_at_once_is_answered_without_a_future() -> Non
     play(scenario)
 
 
-def test_an_answer_is_kept_back_until_its_records_are_committed() -> None:
+def test_a_response_is_sent_when_its_records_are_committed() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)
         log.commits_at_once = False
@@ -119,13 +119,13 @@ def test_an_answer_is_kept_back_until_its_records_are_committed() -> None:
     play(scenario)
 
 
-def test_an_answer_without_records_waits_for_the_writes_that_it_may_have_seen() -> None:
+def test_a_response_without_records_waits_for_earlier_writes() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)
         log.commits_at_once = False
         runtime.write(0, lambda shard: shard.add("a"))
 
-        seen = runtime.write(0, lambda shard: Outcome(shard.counts["a"]))
+        seen = runtime.write(0, lambda shard: CoordinatorResult(shard.counts["a"]))
 
         assert isinstance(seen, asyncio.Future)
         assert not seen.done()
@@ -135,10 +135,10 @@ def test_an_answer_without_records_waits_for_the_writes_that_it_may_have_seen() 
     play(scenario)
 
 
-def test_a_refused_append_leaves_the_state_as_it_was_and_speaks_of_coordinators() -> None:
+def test_a_refused_append_changes_nothing_and_returns_a_coordinator_error() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)
-        for refusal, told in (
+        for refusal, reported in (
             (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
             (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
             (ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR),
@@ -146,21 +146,21 @@ def test_a_refused_append_leaves_the_state_as_it_was_and_speaks_of_coordinators(
             log.refusal = refusal
             with pytest.raises(Refused) as caught:
                 runtime.write(0, lambda shard: shard.add("a"))
-            assert caught.value.error is told
+            assert caught.value.error is reported
         assert "a" not in shard_of(runtime).counts
 
     play(scenario)
 
 
 def test_a_shard_whose_log_failed_is_not_served_any_more(caplog: pytest.LogCaptureFixture) -> None:
-    """Its timers would meet the same fault for good, and requests be answered from what could not be written."""
+    """Its timers would always fail, and its responses would have state that was not written."""
 
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)
         shard = shard_of(runtime)
 
-        def tick() -> Outcome[None]:
-            return Outcome(None, shard.add("ticks").records)
+        def tick() -> CoordinatorResult[None]:
+            return CoordinatorResult(None, shard.add("ticks").records)
 
         for name in ("one", "two"):
             shard.context.timers.set(name, 1000, tick)
@@ -169,7 +169,7 @@ def test_a_shard_whose_log_failed_is_not_served_any_more(caplog: pytest.LogCaptu
 
         assert shard.events == ["loaded", "unloaded"]
         with pytest.raises(Refused) as caught:
-            runtime.write(0, lambda shard: Outcome(shard.counts.get("a")))
+            runtime.write(0, lambda shard: CoordinatorResult(shard.counts.get("a")))
         assert caught.value.error is ErrorCode.NOT_COORDINATOR
         log.refusal = None
         runtime.elected(0)
@@ -182,7 +182,7 @@ def test_a_shard_whose_log_failed_is_not_served_any_more(caplog: pytest.LogCaptu
     ]
 
 
-def test_a_shard_whose_log_fails_under_a_write_sends_all_away_who_wait() -> None:
+def test_a_shard_whose_log_fails_during_a_write_fails_all_waiting_requests() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)
         shard = shard_of(runtime)
@@ -203,18 +203,18 @@ def test_a_shard_whose_log_fails_under_a_write_sends_all_away_who_wait() -> None
     play(scenario)
 
 
-def test_what_a_decision_keeps_in_memory_hears_whether_its_records_were_committed() -> None:
+def test_the_commit_callback_gets_the_result_of_the_write() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         heard: list[ErrorCode] = []
 
-        def add(shard: CountShard) -> Outcome[str]:
-            answer: Answer[str] = Answer()
+        def add(shard: CountShard) -> CoordinatorResult[str]:
+            answer: DeferredResponse[str] = DeferredResponse()
 
-            def told(error: ErrorCode) -> None:
+            def reported(error: ErrorCode) -> None:
                 heard.append(error)
-                answer.give(error.name)
+                answer.complete(error.name)
 
-            return Outcome(answer, shard.add("a").records, told)
+            return CoordinatorResult(answer, shard.add("a").records, reported)
 
         runtime.elected(0)
         assert await runtime.write(0, add) == "NONE"  # type: ignore[misc]
@@ -230,7 +230,7 @@ def test_what_a_decision_keeps_in_memory_hears_whether_its_records_were_committe
     play(scenario)
 
 
-def test_whoever_waits_for_a_commit_too_long_is_told_to_try_again_though_the_write_stays() -> None:
+def test_a_request_whose_commit_times_out_is_retried_though_the_write_stays() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)
         log.commits_at_once = False
@@ -246,12 +246,12 @@ def test_whoever_waits_for_a_commit_too_long_is_told_to_try_again_though_the_wri
     play(scenario)
 
 
-def test_requests_that_wrote_nothing_and_timed_out_are_not_kept_while_the_log_is_stuck() -> None:
+def test_requests_without_records_that_timed_out_are_not_kept_while_the_log_is_stuck() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)
         log.commits_at_once = False
         parked = [runtime.write(0, lambda shard: shard.add("a"))]
-        parked += [runtime.write(0, lambda shard: Outcome(shard.counts["a"])) for _ in range(100)]
+        parked += [runtime.write(0, lambda shard: CoordinatorResult(shard.counts["a"])) for _ in range(100)]
 
         for waiting in parked:
             assert isinstance(waiting, asyncio.Future)
@@ -265,7 +265,7 @@ def test_requests_that_wrote_nothing_and_timed_out_are_not_kept_while_the_log_is
     play(scenario)
 
 
-def test_whoever_waits_for_a_commit_is_sent_away_when_leadership_is_lost() -> None:
+def test_requests_that_wait_for_a_commit_fail_when_leadership_is_lost() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)
         log.commits_at_once = False
@@ -282,12 +282,12 @@ def test_whoever_waits_for_a_commit_is_sent_away_when_leadership_is_lost() -> No
     play(scenario)
 
 
-def test_a_shard_is_loaded_before_it_serves_and_only_what_was_last_written_of_a_key_is_replayed() -> None:
+def test_a_shard_is_loaded_before_it_is_served_and_only_the_last_record_of_a_key_is_replayed() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)
         for name in ("a", "b", "a", "c"):
             runtime.write(0, lambda shard, name=name: shard.add(name))  # type: ignore[misc]
-        runtime.write(0, lambda shard: Outcome(None, [CoordinatorRecord(CountKey(name="c"), None)]))
+        runtime.write(0, lambda shard: CoordinatorResult(None, [CoordinatorRecord(CountKey(name="c"), None)]))
 
         other = make_runtime(log)
         other.elected(0)
@@ -328,7 +328,7 @@ def test_a_loaded_shard_serves_when_everything_that_it_replayed_is_committed() -
 def test_a_log_that_cannot_be_read_is_not_served_and_others_are(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         log.batches[0] = [
-            bytes(kernel.build_batch([(0, b"\x00\x07", b"\x00\x00", ())]))  # a key that breaks off
+            bytes(kernel.build_batch([(0, b"\x00\x07", b"\x00\x00", ())]))  # a truncated key
         ]
         log.ends[0] = log.committed[0] = 1
         runtime.elected(0)
@@ -344,7 +344,7 @@ def test_a_log_that_cannot_be_read_is_not_served_and_others_are(caplog: pytest.L
     assert "__counts-0 cannot be loaded" in caplog.text
 
 
-def test_a_shard_that_fails_while_it_is_loaded_is_loaded_again_and_others_are_served_meanwhile(
+def test_a_shard_that_fails_to_load_is_reloaded_while_others_are_served(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
@@ -355,7 +355,7 @@ def test_a_shard_that_fails_while_it_is_loaded_is_loaded_again_and_others_are_se
         other = make_runtime(log)
         for partition in (0, 1):
             other.elected(partition)
-        broken = other._shards._held[0].shard
+        broken = other._shards._owned[0].shard
         broken.counts = None  # type: ignore[assignment]
         await asyncio.sleep(0.05)
 
@@ -375,7 +375,7 @@ def test_a_shard_that_fails_while_it_is_loaded_is_loaded_again_and_others_are_se
     assert record.exc_info is not None, "this is a bug, and somebody has to find it"
 
 
-def test_a_shard_that_cannot_be_made_again_after_a_failure_is_tried_once_more(
+def test_a_shard_that_cannot_be_recreated_after_a_failure_is_retried(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
@@ -403,7 +403,7 @@ def test_a_shard_that_cannot_be_made_again_after_a_failure_is_tried_once_more(
     assert caplog.text.count("__counts-0 cannot be loaded: a bug") == 2
 
 
-def test_an_operator_is_told_of_all_that_was_loaded_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_loading_logs_one_summary_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="penstock.coordinator")
 
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
@@ -423,7 +423,7 @@ def test_an_operator_is_told_of_all_that_was_loaded_in_one_line(caplog: pytest.L
     ]
 
 
-def test_records_of_newer_software_are_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_records_of_newer_software_are_skipped(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         log.batches[0] = [bytes(kernel.build_batch([(0, b"\x00\x63newer", b"\x00\x00", ())]))]
         log.ends[0] = log.committed[0] = 1
@@ -433,16 +433,16 @@ def test_records_of_newer_software_are_passed_over(caplog: pytest.LogCaptureFixt
         assert runtime.write(0, lambda shard: shard.add("a")) == 1
 
     play(scenario)
-    assert "type 99, from newer software" in caplog.text
+    assert "type 99, written by newer software" in caplog.text
 
 
-def test_nobody_is_served_after_resignation() -> None:
+def test_requests_are_refused_after_resignation() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)
         shard = shard_of(runtime)
-        waiting: Answer[str] = Answer()
+        waiting: DeferredResponse[str] = DeferredResponse()
         shard.waiting.append(waiting)
-        decided: Outcome[str] = Outcome(waiting)
+        decided: CoordinatorResult[str] = CoordinatorResult(waiting)
         answer = runtime.write(0, lambda shard: decided)
         assert isinstance(answer, asyncio.Future)
 
@@ -457,13 +457,13 @@ def test_nobody_is_served_after_resignation() -> None:
     play(scenario)
 
 
-def test_a_timer_writes_like_a_request_and_comes_again_where_the_log_refuses_it() -> None:
+def test_a_timer_writes_like_a_request_and_is_retried_if_the_log_refuses() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)
         shard = shard_of(runtime)
 
-        def tick() -> Outcome[None]:
-            return Outcome(None, shard.add("ticks").records)
+        def tick() -> CoordinatorResult[None]:
+            return CoordinatorResult(None, shard.add("ticks").records)
 
         shard.context.timers.set("tick", 1000, tick)
         log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -477,13 +477,13 @@ def test_a_timer_writes_like_a_request_and_comes_again_where_the_log_refuses_it(
     play(scenario)
 
 
-def test_timers_of_a_shard_that_was_resigned_do_not_come() -> None:
+def test_timers_of_a_resigned_shard_do_not_run() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)
         shard = shard_of(runtime)
         ticks: list[int] = []
 
-        def tick() -> Outcome[None]:
+        def tick() -> CoordinatorResult[None]:
             ticks.append(1)
             return DONE
 
@@ -496,14 +496,14 @@ def test_timers_of_a_shard_that_was_resigned_do_not_come() -> None:
 
 
 @pytest.mark.parametrize(("count", "name_bytes"), [(2000, 1000), (500, 4000)])
-def test_a_large_write_is_cut_into_batches_and_loads_as_one(count: int, name_bytes: int) -> None:
+def test_a_large_write_is_split_into_batches_and_loads_as_one(count: int, name_bytes: int) -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)
         records = [
             CoordinatorRecord(CountKey(name=f"{index:05d}" + "x" * name_bytes), CountValue(count=index))
             for index in range(count)
         ]
-        runtime.write(0, lambda shard: Outcome(None, records))
+        runtime.write(0, lambda shard: CoordinatorResult(None, records))
 
         assert len(log.batches[0]) == 3
         other = make_runtime(log)
@@ -516,7 +516,7 @@ def test_a_large_write_is_cut_into_batches_and_loads_as_one(count: int, name_byt
 
 
 def test_a_timer_that_fails_does_not_stop_the_timers_of_its_shard(caplog: pytest.LogCaptureFixture) -> None:
-    """Session expiry of a whole shard used to stop for good."""
+    """A failing timer used to stop all session timeouts of its shard."""
     expired: list[str] = []
 
     class ExpiringShard(CountShard):
@@ -524,12 +524,12 @@ def test_a_timer_that_fails_does_not_stop_the_timers_of_its_shard(caplog: pytest
             for name, delay_ms in (("broken", 1000), ("sound", 2000)):
                 self.context.timers.set(name, delay_ms, lambda name=name: self.expire(name))  # type: ignore[misc]
 
-        def expire(self, name: str) -> Outcome[None]:
+        def expire(self, name: str) -> CoordinatorResult[None]:
             if name == "broken" and "broken" not in expired:
                 expired.append(name)
                 raise KeyError(name)
             expired.append(name)
-            return Outcome(None, self.add(name).records)
+            return CoordinatorResult(None, self.add(name).records)
 
     async def scenario(_: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime = make_runtime(log, ExpiringShard)
@@ -546,23 +546,23 @@ def test_a_timer_that_fails_does_not_stop_the_timers_of_its_shard(caplog: pytest
     assert said.exc_info is not None
 
 
-def test_a_shard_that_cannot_replay_what_it_wrote_is_loaded_again_from_its_log(
+def test_a_shard_that_cannot_replay_its_records_is_reloaded(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It used to go on serving state that was behind its log."""
+    """It used to serve state that was behind its log."""
 
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)
         runtime.write(0, lambda shard: shard.add("a"))
         first = shard_of(runtime)
-        waiting: Answer[str] = Answer()
+        waiting: DeferredResponse[str] = DeferredResponse()
         first.waiting.append(waiting)
         first.replay = None  # type: ignore[assignment, method-assign]
 
         with pytest.raises(Refused) as caught:
             runtime.write(0, lambda shard: shard.add("a"))
         assert caught.value.error is ErrorCode.NOT_COORDINATOR
-        assert waiting.is_given, "who waits is sent away"
+        assert waiting.is_complete, "who waits is sent away"
         with pytest.raises(Refused):
             shard_of(runtime)
 
@@ -576,9 +576,9 @@ def test_a_shard_that_cannot_replay_what_it_wrote_is_loaded_again_from_its_log(
 
 
 @pytest.mark.parametrize("commits_at_once", [True, False])
-def test_a_commit_callback_that_fails_has_its_shard_loaded_again(commits_at_once: bool) -> None:
+def test_a_shard_is_reloaded_after_its_commit_callback_failed(commits_at_once: bool) -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
-        def told(error: ErrorCode) -> None:
+        def reported(error: ErrorCode) -> None:
             raise KeyError("who")
 
         log.commits_at_once = commits_at_once
@@ -586,10 +586,10 @@ def test_a_commit_callback_that_fails_has_its_shard_loaded_again(commits_at_once
         before = shard_of(runtime)
         heard: list[ErrorCode] = []
 
-        answer = runtime.write(0, lambda shard: Outcome(1, shard.add("a").records, told))
+        answer = runtime.write(0, lambda shard: CoordinatorResult(1, shard.add("a").records, reported))
 
         if isinstance(answer, asyncio.Future):
-            behind = runtime.write(0, lambda _: Outcome("seen", (), heard.append))
+            behind = runtime.write(0, lambda _: CoordinatorResult("seen", (), heard.append))
             log.commit()
             answer = await answer
             assert isinstance(behind, asyncio.Future)
@@ -603,19 +603,19 @@ def test_a_commit_callback_that_fails_has_its_shard_loaded_again(commits_at_once
     play(scenario)
 
 
-def test_a_decision_for_all_shards_that_fails_in_one_reaches_the_others() -> None:
-    """A change of the metadata used to stop at the first shard that failed, and the node with it."""
+def test_a_decision_for_all_shards_that_fails_in_one_is_applied_to_the_others() -> None:
+    """A metadata change used to stop at the first failing shard, and the node with it."""
 
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         for partition in range(3):
             runtime.elected(partition)
 
-        def decide(shard: CountShard) -> Outcome[None]:
+        def decide(shard: CountShard) -> CoordinatorResult[None]:
             if shard.context.partition == 1:
                 raise KeyError("topic")
-            return Outcome(None, shard.add("seen").records)
+            return CoordinatorResult(None, shard.add("seen").records)
 
-        runtime.write_all(decide)
+        runtime.write_to_all_shards(decide)
 
         assert [shard.counts["seen"] for shard in runtime.shards()] == [1, 1]
         await asyncio.sleep(1)
@@ -624,12 +624,58 @@ def test_a_decision_for_all_shards_that_fails_in_one_reaches_the_others() -> Non
     play(scenario)
 
 
-def test_a_request_whose_decision_fails_takes_nobody_elses_shard_away() -> None:
+def test_a_shard_whose_quiet_decision_fails_is_reloaded_so_that_it_is_decided_again() -> None:
+    """`write_quietly` completes a transaction, and no client waits for it: raising the error would lose the decision,
+    but the loaded shard makes it again."""
+
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0)
+        runtime.write(0, lambda shard: shard.add("a"))
+        before = shard_of(runtime)
+
+        def decide(shard: CountShard) -> CoordinatorResult[None]:
+            raise KeyError("producer")
+
+        assert not runtime.write_quietly(0, decide)
+
+        assert before.events == ["loaded", "unloaded"]
+        await asyncio.sleep(1)
+        assert shard_of(runtime) is not before
+        assert shard_of(runtime).counts["a"] == 1
+        assert runtime.write_quietly(0, lambda shard: CoordinatorResult(None, shard.add("a").records))
+        assert shard_of(runtime).counts["a"] == 2
+
+    play(scenario)
+
+
+def test_a_quiet_decision_that_is_refused_is_logged_and_keeps_the_shard(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        def decide(shard: CountShard) -> CoordinatorResult[None]:
+            return CoordinatorResult(None, shard.add("a").records)
+
+        assert not runtime.write_quietly(0, decide)
+        runtime.elected(0)
+        shard = shard_of(runtime)
+        log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+        assert not runtime.write_quietly(0, decide)
+
+        assert shard_of(runtime) is shard
+        assert "a" not in shard.counts
+
+    play(scenario)
+    assert [line.getMessage().split(":")[0] for line in caplog.records] == [
+        "__counts-0 cannot be written"
+    ] * 2
+
+
+def test_a_request_whose_decision_fails_does_not_unload_the_shard() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)
         shard = shard_of(runtime)
 
-        def decide(shard: CountShard) -> Outcome[int]:
+        def decide(shard: CountShard) -> CoordinatorResult[int]:
             raise KeyError("member")
 
         with pytest.raises(KeyError):
@@ -639,14 +685,16 @@ def test_a_request_whose_decision_fails_takes_nobody_elses_shard_away() -> None:
     play(scenario)
 
 
-def test_records_that_cannot_be_encoded_are_refused_and_their_shard_serves_on() -> None:
+def test_records_that_cannot_be_encoded_are_refused_and_the_shard_is_still_served() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)
         shard = shard_of(runtime)
         heard: list[ErrorCode] = []
 
         with pytest.raises(Refused) as caught:
-            runtime.write(0, lambda shard: Outcome(1, shard.add("long" * 10_000).records, heard.append))
+            runtime.write(
+                0, lambda shard: CoordinatorResult(1, shard.add("long" * 10_000).records, heard.append)
+            )
 
         assert caught.value.error is ErrorCode.UNKNOWN_SERVER_ERROR
         assert heard == [ErrorCode.UNKNOWN_SERVER_ERROR]
@@ -656,7 +704,7 @@ def test_records_that_cannot_be_encoded_are_refused_and_their_shard_serves_on() 
     play(scenario)
 
 
-def test_a_shard_whose_log_always_fails_is_not_loaded_all_the_time(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_shard_whose_log_always_fails_is_reloaded_with_backoff(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         log.batches[0] = [bytes(kernel.build_batch([(0, b"\x00\x07", b"\x00\x00", ())]))]
         log.ends[0] = log.committed[0] = 1
@@ -671,7 +719,7 @@ def test_a_shard_whose_log_always_fails_is_not_loaded_all_the_time(caplog: pytes
     assert 60 <= len([record for record in caplog.records if "cannot be loaded" in record.getMessage()]) <= 75
 
 
-def test_a_log_that_fails_in_another_way_than_by_refusing_has_its_shard_loaded_again() -> None:
+def test_a_shard_is_reloaded_after_an_unexpected_failure_of_its_log() -> None:
     async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
         runtime.elected(0)
         append = log.append
@@ -688,5 +736,73 @@ def test_a_log_that_fails_in_another_way_than_by_refusing_has_its_shard_loaded_a
 
         await asyncio.sleep(1)
         assert runtime.write(0, lambda shard: shard.add("a")) == 2
+
+    play(scenario)
+
+
+def test_a_shard_whose_log_is_not_committed_yet_does_not_delay_the_others() -> None:
+    """After a fail-over, one slow follower kept all groups of the new coordinator from being served."""
+
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        for partition in (0, 1):
+            runtime.elected(partition)
+            runtime.write(partition, lambda shard: shard.add("a"))
+            runtime.resigned(partition)
+        log.committed[0] = 0
+        runtime.elected(0)
+        runtime.elected(1)
+        await asyncio.sleep(1)
+
+        assert runtime.read(1, lambda shard: shard.counts["a"]) == 1
+        with pytest.raises(Refused) as refused:
+            runtime.read(0, lambda shard: shard)
+        assert refused.value.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert runtime.is_loading
+
+        log.commit(0)
+        await asyncio.sleep(0)
+        assert runtime.read(0, lambda shard: shard.counts["a"]) == 1
+        assert not runtime.is_loading
+
+    play(scenario)
+
+
+def test_a_shard_that_loses_its_partition_while_loading_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0)
+        runtime.write(0, lambda shard: shard.add("a"))
+        runtime.resigned(0)
+        log.committed[0] = 0
+        runtime.elected(0)
+        await asyncio.sleep(1)
+        log.lose_leadership()
+        await asyncio.sleep(0)
+        runtime.resigned(0)
+
+        with pytest.raises(Refused) as refused:
+            runtime.read(0, lambda shard: shard)
+        assert refused.value.error is ErrorCode.NOT_COORDINATOR
+        assert not runtime.is_loading
+
+    caplog.set_level(logging.INFO)
+    play(scenario)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_timers_that_cannot_write_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Every group logged a line twice a second while replicas were missing."""
+
+    async def scenario(runtime: CoordinatorRuntime[CountShard], log: ListLog) -> None:
+        runtime.elected(0)
+        log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+        timers = shard_of(runtime).context.timers
+        for name in "abc":
+            timers.set(name, 0, lambda name=name: shard_of(runtime).add(name).with_response(None))
+        await asyncio.sleep(10)
+        assert caplog.text.count("cannot be written") == 1
+
+        log.refusal = None
+        await asyncio.sleep(1)
+        assert all(shard_of(runtime).counts[name] == 1 for name in "abc")
 
     play(scenario)

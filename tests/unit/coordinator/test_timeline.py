@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from penstock.coordinator.timeline import Timeline, TimelineMap, TimelineValue
 
 
-def test_what_is_not_committed_is_seen_by_decisions_and_not_by_questions() -> None:
+def test_uncommitted_state_is_visible_to_decisions_and_not_to_queries() -> None:
     timeline = Timeline()
     offsets: TimelineMap[str, int] = TimelineMap(timeline)
     timeline.begin(1, is_committed=True)
@@ -25,7 +25,7 @@ def test_what_is_not_committed_is_seen_by_decisions_and_not_by_questions() -> No
     assert offsets.committed_items() == {"a": 2, "b": 1}
 
 
-def test_what_was_removed_is_there_for_questions_until_that_is_committed() -> None:
+def test_removed_keys_are_visible_to_queries_until_the_removal_is_committed() -> None:
     timeline = Timeline()
     groups: TimelineMap[str, int] = TimelineMap(timeline)
     groups["g"] = 1
@@ -38,7 +38,7 @@ def test_what_was_removed_is_there_for_questions_until_that_is_committed() -> No
     assert groups.committed("g") is None
 
 
-def test_several_keys_are_put_as_each_of_them_would_be() -> None:
+def test_put_all_equals_single_puts() -> None:
     timeline = Timeline()
     offsets: TimelineMap[str, int] = TimelineMap(timeline)
     timeline.begin(1, is_committed=True)
@@ -52,7 +52,7 @@ def test_several_keys_are_put_as_each_of_them_would_be() -> None:
     assert offsets.committed_items() == {"a": 1, "b": 1}
 
 
-def test_a_value_is_known_as_it_is_and_as_it_is_committed() -> None:
+def test_a_value_has_a_newest_and_a_committed_version() -> None:
     timeline = Timeline()
     epoch = TimelineValue(timeline, 0)
     timeline.begin(1, is_committed=False)
@@ -80,7 +80,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_committed_state_is_that_of_the_last_committed_write(steps: list[tuple[str, object]]) -> None:
+def test_committed_state_is_the_state_after_the_last_committed_write(steps: list[tuple[str, object]]) -> None:
     timeline = Timeline()
     state: TimelineMap[int, int] = TimelineMap(timeline)
     history: list[dict[int, int]] = [{}]

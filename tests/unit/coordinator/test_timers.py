@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.coordinator.outcome import DONE, Outcome
+from penstock.coordinator.result import DONE, CoordinatorResult
 from penstock.coordinator.timers import Action, Timers
 
 
@@ -27,7 +27,7 @@ class Clock:
 
 
 class Guest:
-    """A key that can be seen to be forgotten."""
+    """A key with a weak reference, to see that it is freed."""
 
 
 @pytest.fixture
@@ -35,11 +35,11 @@ def clock() -> Clock:
     return Clock()
 
 
-def nothing() -> Outcome[None]:
+def nothing() -> CoordinatorResult[None]:
     return DONE
 
 
-def test_a_deadline_comes_once_and_not_before_its_time(clock: Clock) -> None:
+def test_a_timer_expires_once_and_not_early(clock: Clock) -> None:
     clock.timers.set("a", 10, nothing)
 
     clock.now_ms = 9
@@ -50,7 +50,7 @@ def test_a_deadline_comes_once_and_not_before_its_time(clock: Clock) -> None:
     assert "a" not in clock.timers
 
 
-def test_deadlines_come_in_order(clock: Clock) -> None:
+def test_timers_expire_in_order(clock: Clock) -> None:
     for key, delay_ms in (("c", 30), ("a", 10), ("b", 20), ("b2", 20)):
         clock.timers.set(key, delay_ms, nothing)
 
@@ -58,7 +58,7 @@ def test_deadlines_come_in_order(clock: Clock) -> None:
     assert clock.due() == ["a", "b", "b2", "c"]
 
 
-def test_who_comes_and_goes_is_not_remembered_until_its_deadline_would_have_come(clock: Clock) -> None:
+def test_cancelled_timers_are_freed_before_their_deadline(clock: Clock) -> None:
     clock.timers.set("stays", 30 * 60 * 1000, nothing)
     gone: list[weakref.ref[Guest]] = []
     for at in range(1000):
@@ -74,7 +74,7 @@ def test_who_comes_and_goes_is_not_remembered_until_its_deadline_would_have_come
     assert clock.due() == ["stays"]
 
 
-def test_a_deadline_that_was_moved_later_comes_later_and_costs_no_place_in_the_heap(clock: Clock) -> None:
+def test_a_timer_that_was_moved_later_expires_later_without_another_heap_entry(clock: Clock) -> None:
     for at in range(1000):
         clock.now_ms = at
         clock.timers.set("session", 5000, nothing)
@@ -87,7 +87,7 @@ def test_a_deadline_that_was_moved_later_comes_later_and_costs_no_place_in_the_h
     assert clock.due() == ["session"]
 
 
-def test_a_deadline_that_was_moved_earlier_comes_earlier_and_once(clock: Clock) -> None:
+def test_a_timer_that_was_moved_earlier_expires_earlier_and_once(clock: Clock) -> None:
     clock.timers.set("a", 100, nothing)
     clock.timers.set("a", 10, nothing)
 
@@ -96,7 +96,7 @@ def test_a_deadline_that_was_moved_earlier_comes_earlier_and_once(clock: Clock) 
     assert clock.due() == ["a"]
 
 
-def test_what_was_cancelled_does_not_come_and_can_be_set_again(clock: Clock) -> None:
+def test_a_cancelled_timer_does_not_run_and_can_be_set_again(clock: Clock) -> None:
     clock.timers.set("a", 10, nothing)
     clock.timers.cancel("a")
     clock.now_ms = 5
@@ -114,7 +114,7 @@ def test_what_was_cancelled_does_not_come_and_can_be_set_again(clock: Clock) -> 
         max_size=60,
     )
 )
-def test_deadlines_come_as_in_a_plain_list(steps: list[tuple[int, str, int]]) -> None:
+def test_timers_expire_as_in_a_plain_list(steps: list[tuple[int, str, int]]) -> None:
     clock = Clock()
     expected: dict[object, tuple[int, Action]] = {}
     for key, step, amount in steps:

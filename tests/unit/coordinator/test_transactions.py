@@ -1,4 +1,4 @@
-"""Records of transactions, through the runtime and back from the log, with a shard that keeps open ones apart."""
+"""Transactional records: written by the runtime, and loaded from the log."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from harness.coordinator_log import ListLog
-from penstock.coordinator.framing import RecordFraming
-from penstock.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdentity
+from penstock.coordinator.result import CoordinatorRecord, CoordinatorResult, ProducerIdentity
 from penstock.coordinator.runtime import CoordinatorRuntime
+from penstock.coordinator.serde import RecordSerde
 from penstock.coordinator.shard import ShardContext
 from penstock.coordinator.timeline import TimelineMap
 from penstock.metadata.errors import Refused
@@ -19,8 +19,8 @@ from penstock.protocol.declare import record
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import Int32
 from penstock.records import kernel
-from penstock.records.control import EndedTransaction
-from penstock.testing.loop import VirtualLoop, run_virtual
+from penstock.records.control import TxnMarkerEntry
+from simulator.loop import VirtualLoop, run_virtual
 
 ANNA, BERT = ProducerIdentity(7, 2), ProducerIdentity(8, 0)
 
@@ -66,7 +66,7 @@ def make_runtime(log: ListLog, make_shard: Any = NoteShard) -> CoordinatorRuntim
     return CoordinatorRuntime(
         topic="__notes",
         log=log,
-        framing=RecordFraming([(NoteKey, NoteValue)]),
+        framing=RecordSerde([(NoteKey, NoteValue)]),
         make_shard=make_shard,
         wall_ms=lambda: 1_700_000_000_000,
     )
@@ -94,11 +94,11 @@ def note(
 ) -> Any:
     value = None if number is None else NoteValue(number=number)
     records = [CoordinatorRecord(NoteKey(name=name), value)]
-    return runtime.write(0, lambda shard: Outcome("done", records, producer=producer))
+    return runtime.write(0, lambda shard: CoordinatorResult("done", records, producer=producer))
 
 
 def end(runtime: CoordinatorRuntime[NoteShard], producer: ProducerIdentity, *, commit: bool = True) -> Any:
-    marker = EndedTransaction(producer.producer_id, producer.producer_epoch, 3, commit, 1)
+    marker = TxnMarkerEntry(producer.producer_id, producer.producer_epoch, 3, commit, 1)
     return runtime.end_transaction(0, marker)
 
 
@@ -107,7 +107,7 @@ def shard_of(runtime: CoordinatorRuntime[NoteShard]) -> NoteShard:
 
 
 async def loaded(log: ListLog) -> list[tuple[object, ...]]:
-    """What a new owner of the partition replays."""
+    """The state of a new coordinator."""
     other = make_runtime(log)
     other.elected(0)
     await asyncio.sleep(1)
@@ -116,7 +116,7 @@ async def loaded(log: ListLog) -> list[tuple[object, ...]]:
     return events
 
 
-# -- through the runtime
+# -- writing
 
 
 def test_records_of_a_transaction_are_one_batch_of_its_producer_without_a_sequence() -> None:
@@ -126,7 +126,7 @@ def test_records_of_a_transaction_are_one_batch_of_its_producer_without_a_sequen
             for index in range(2000)
         ]
 
-        assert runtime.write(0, lambda shard: Outcome("done", records, producer=ANNA)) == "done"
+        assert runtime.write(0, lambda shard: CoordinatorResult("done", records, producer=ANNA)) == "done"
 
         (batch,) = log.batches[0]
         header = kernel.check_batch(memoryview(batch))
@@ -137,7 +137,7 @@ def test_records_of_a_transaction_are_one_batch_of_its_producer_without_a_sequen
     play(scenario)
 
 
-def test_the_log_gets_to_see_its_guard() -> None:
+def test_the_guard_is_passed_to_the_log() -> None:
     async def scenario(runtime: CoordinatorRuntime[NoteShard], log: ListLog) -> None:
         guard = object()
 
@@ -149,9 +149,9 @@ def test_the_log_gets_to_see_its_guard() -> None:
     play(scenario)
 
 
-def test_a_refused_write_in_a_transaction_is_not_replayed_and_told_as_what_it_is() -> None:
+def test_a_refused_write_in_a_transaction_is_not_replayed_and_keeps_its_error() -> None:
     async def scenario(runtime: CoordinatorRuntime[NoteShard], log: ListLog) -> None:
-        for refusal, told in (
+        for refusal, reported in (
             (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_TXN_STATE),
             (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
             (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
@@ -159,7 +159,7 @@ def test_a_refused_write_in_a_transaction_is_not_replayed_and_told_as_what_it_is
             log.refusal = refusal
             with pytest.raises(Refused) as caught:
                 note(runtime, "a", 1, ANNA)
-            assert caught.value.error is told
+            assert caught.value.error is reported
         assert not shard_of(runtime).events
 
     play(scenario)
@@ -178,7 +178,7 @@ def test_the_end_of_a_transaction_is_a_marker_of_its_producer() -> None:
     play(scenario)
 
 
-def test_what_a_marker_changes_is_seen_from_outside_once_it_is_committed() -> None:
+def test_changes_of_a_marker_are_visible_when_it_is_committed() -> None:
     async def scenario(runtime: CoordinatorRuntime[NoteShard], log: ListLog) -> None:
         log.commits_at_once = False
         written = note(runtime, "a", 1, ANNA)
@@ -196,7 +196,7 @@ def test_what_a_marker_changes_is_seen_from_outside_once_it_is_committed() -> No
     play(scenario)
 
 
-def test_a_marker_that_is_not_taken_changes_nothing_and_the_log_says_why() -> None:
+def test_a_refused_marker_changes_nothing_and_returns_the_error_of_the_log() -> None:
     async def scenario(runtime: CoordinatorRuntime[NoteShard], log: ListLog) -> None:
         log.refusal = ErrorCode.TRANSACTION_COORDINATOR_FENCED
         with pytest.raises(Refused) as caught:
@@ -212,7 +212,7 @@ def test_a_marker_that_is_not_taken_changes_nothing_and_the_log_says_why() -> No
     play(scenario)
 
 
-def test_whoever_waits_for_a_marker_hears_that_another_node_leads() -> None:
+def test_a_request_that_waits_for_a_marker_fails_when_another_node_leads() -> None:
     async def scenario(runtime: CoordinatorRuntime[NoteShard], log: ListLog) -> None:
         log.commits_at_once = False
         ended = end(runtime, ANNA)
@@ -226,7 +226,7 @@ def test_whoever_waits_for_a_marker_hears_that_another_node_leads() -> None:
     play(scenario)
 
 
-# -- back from the log
+# -- loading
 
 
 def test_a_committed_transaction_is_loaded_like_other_records() -> None:
@@ -241,7 +241,7 @@ def test_a_committed_transaction_is_loaded_like_other_records() -> None:
     play(scenario)
 
 
-def test_an_aborted_transaction_leaves_nothing() -> None:
+def test_an_aborted_transaction_changes_nothing() -> None:
     async def scenario(runtime: CoordinatorRuntime[NoteShard], log: ListLog) -> None:
         note(runtime, "a", 1)
         note(runtime, "a", 2, ANNA)
@@ -252,7 +252,7 @@ def test_an_aborted_transaction_leaves_nothing() -> None:
     play(scenario)
 
 
-def test_an_open_transaction_is_loaded_as_one() -> None:
+def test_an_open_transaction_is_loaded_as_open() -> None:
     async def scenario(runtime: CoordinatorRuntime[NoteShard], log: ListLog) -> None:
         note(runtime, "a", 1)
         note(runtime, "a", 2, ANNA)
@@ -264,7 +264,7 @@ def test_an_open_transaction_is_loaded_as_one() -> None:
     play(scenario)
 
 
-def test_what_was_written_after_a_record_of_a_transaction_is_newer_whenever_that_ends() -> None:
+def test_a_record_after_a_transactional_record_is_newer_whenever_the_transaction_ends() -> None:
     async def scenario(runtime: CoordinatorRuntime[NoteShard], log: ListLog) -> None:
         note(runtime, "a", 1, ANNA)
         note(runtime, "a", 2)
@@ -278,8 +278,8 @@ def test_what_was_written_after_a_record_of_a_transaction_is_newer_whenever_that
     play(scenario)
 
 
-def test_an_open_transaction_is_loaded_in_its_place() -> None:
-    """So that the shard knows what is newer, should it be committed."""
+def test_an_open_transaction_is_loaded_in_offset_order() -> None:
+    """So that the shard knows which record is newer if the transaction is committed."""
 
     async def scenario(runtime: CoordinatorRuntime[NoteShard], log: ListLog) -> None:
         note(runtime, "a", 1, ANNA)
@@ -293,8 +293,8 @@ def test_an_open_transaction_is_loaded_in_its_place() -> None:
     play(scenario)
 
 
-def test_what_was_deleted_meanwhile_is_not_in_the_open_transaction_any_more() -> None:
-    """A deleted key that was written again came back as one with an open transaction, after a change of owner."""
+def test_an_offset_deleted_meanwhile_is_removed_from_the_open_transaction() -> None:
+    """A deleted and rewritten key used to have an open transaction again after loading."""
 
     async def scenario(runtime: CoordinatorRuntime[NoteShard], log: ListLog) -> None:
         note(runtime, "a", 1, ANNA)
@@ -320,7 +320,7 @@ def test_a_producer_may_have_one_transaction_after_the_other() -> None:
     play(scenario)
 
 
-def test_a_marker_without_records_is_passed_over() -> None:
+def test_a_marker_without_records_is_ignored() -> None:
     async def scenario(runtime: CoordinatorRuntime[NoteShard], log: ListLog) -> None:
         end(runtime, ANNA)
         end(runtime, BERT, commit=False)
@@ -345,15 +345,15 @@ def test_a_shard_without_transactions_is_not_served_from_a_log_with_an_open_one(
         await other.close()
 
     play(scenario)
-    assert "producer 7 has a transaction open" in caplog.text
+    assert "producer 7 has an open transaction" in caplog.text
 
 
-def test_a_shard_that_cannot_replay_a_marker_is_loaded_again_and_the_marker_is_to_be_sent_again() -> None:
+def test_a_shard_that_cannot_replay_a_marker_is_reloaded_and_the_marker_has_to_be_retried() -> None:
     async def scenario(runtime: CoordinatorRuntime[NoteShard], log: ListLog) -> None:
         runtime.elected(0)
         first = runtime.read(0, lambda shard: shard)
         first.transaction_ended = None  # type: ignore[assignment, method-assign]
-        marker = EndedTransaction(
+        marker = TxnMarkerEntry(
             producer_id=7, producer_epoch=2, coordinator_epoch=0, is_commit=True, transaction_version=0
         )
 

@@ -1,4 +1,4 @@
-"""The image that handlers read, and its listeners."""
+"""The metadata cache and its listeners."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def level(feature_level: int) -> FeatureLevelRecord:
     return FeatureLevelRecord(name="group.version", feature_level=feature_level)
 
 
-def test_listeners_hear_in_order_and_find_the_new_image() -> None:
+def test_listeners_are_notified_in_order_and_see_the_new_image() -> None:
     cache = MetadataCache()
     heard: list[tuple[str, int]] = []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.metadata.errors import CorruptMetadata
-from penstock.metadata.framing import decode_record, encode_record
+from penstock.metadata.framing import decode_record, decode_versioned, encode_record
 from penstock.metadata.records import (
     RECORDS,
     BeginTransactionRecord,
@@ -14,9 +14,14 @@ from penstock.metadata.records import (
     EndTransactionRecord,
     FeatureLevelRecord,
     NoOpRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
     TopicRecord,
 )
 from penstock.protocol.types import Uuid
+
+TOPIC_ID = Uuid(bytes(range(16)))
 
 WRITTEN_BY_KAFKA = {
     "01170001001212426f6f747374726170207265636f726473": BeginTransactionRecord(name="Bootstrap records"),
@@ -53,19 +58,19 @@ def test_every_type_of_record_has_a_place_in_the_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "words"),
+    ("value", "message"),
     [
-        (b"", "can not be read"),
+        (b"", "cannot be decoded"),
         (b"\x02\x14\x00\x00", "frame version 2"),
-        (b"\x01\x06\x00", "no metadata record of type 6"),
-        (b"\x01\x14\x07\x00", "NoOpRecord has no version 7"),
-        (b"\x01\x14\x00\x00!", "1 bytes are left over"),
-        (b"\x01\x02\x00\x05ab", "can not be read"),
-        (b"\xff\xff\xff\xff\xff\xff", "does not end"),
+        (b"\x01\x06\x00", "unknown metadata record type 6"),
+        (b"\x01\x14\x07\x00", "unknown version 7 of NoOpRecord"),
+        (b"\x01\x14\x00\x00!", "1 unexpected bytes"),
+        (b"\x01\x02\x00\x05ab", "cannot be decoded"),
+        (b"\xff\xff\xff\xff\xff\xff", "invalid varint"),
     ],
 )
-def test_what_can_not_be_understood_is_refused(value: bytes, words: str) -> None:
-    with pytest.raises(CorruptMetadata, match=words):
+def test_an_unreadable_record_is_refused(value: bytes, message: str) -> None:
+    with pytest.raises(CorruptMetadata, match=message):
         decode_record(value)
 
 
@@ -73,3 +78,30 @@ def test_a_record_round_trips() -> None:
     record = TopicRecord(name="orders", topic_id=Uuid(bytes(range(16))))
 
     assert decode_record(memoryview(encode_record(record))) == record
+
+
+@pytest.mark.parametrize(
+    ("record", "versions"),
+    [
+        (
+            PartitionRecord(
+                topic_id=TOPIC_ID, replicas=[1], isr=[1], removing_replicas=[], adding_replicas=[]
+            ),
+            {19: 1, 22: 1, 23: 2, 30: 2},
+        ),
+        (PartitionChangeRecord(topic_id=TOPIC_ID, leader=1), {19: 1, 22: 1, 23: 2, 30: 2}),
+        (
+            RegisterBrokerRecord(
+                broker_id=1, incarnation_id=TOPIC_ID, broker_epoch=1, end_points=[], features=[], rack=None
+            ),
+            {19: 3, 29: 3, 30: 4},
+        ),
+        (BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=1, fenced=1), {19: 2, 29: 2, 30: 3}),
+        (NoOpRecord(), {19: 0, 30: 0}),
+    ],
+)
+def test_the_metadata_version_decides_the_versions_of_records(
+    record: object, versions: dict[int, int]
+) -> None:
+    for metadata_version, expected in versions.items():
+        assert decode_versioned(encode_record(record, metadata_version))[1] == expected

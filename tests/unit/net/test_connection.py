@@ -1,4 +1,4 @@
-"""Answers leave in the order of their requests, and a peer that does not read is not served on."""
+"""Responses are sent in the order of their requests, and a peer that does not read gets no further ones."""
 
 import asyncio
 import struct
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from penstock.net.connection import (
     BACKLOG_BYTES_MAX,
     TURN_S_MAX,
-    WAITING_ANSWERS_MAX,
     WAITING_BYTES_MAX,
-    Answer,
+    WAITING_RESPONSES_MAX,
     Connection,
     PeerError,
+    Response,
 )
 from penstock.runtime.network import Part
 
@@ -51,10 +51,10 @@ class RecordingStream:
 
 
 class ScriptedServer:
-    """Answers a frame `now:x` at once, `later:x` when told, `large:n` with n bytes, and anything else not at all. What
-    follows `with:x` and begins so, too, is answered with it.
+    """Responds to a frame `now:x` at once, to `later:x` on command, to `large:n` with n bytes, and to others not at
+    all. Consecutive frames `with:x` are handled together.
 
-    Time passes only while it serves.
+    Time passes only while it handles a request.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class ScriptedServer:
         self.seconds_per_request = 0.0
         self.now = 0.0
 
-    def serve(self, frame: memoryview, connection: Connection) -> Answer:
+    def serve(self, frame: memoryview, connection: Connection) -> Response:
         self.served.append(bytes(frame))
         self.now += self.seconds_per_request
         how, _, what = bytes(frame).partition(b":")
@@ -114,7 +114,7 @@ def receive(connection: Connection, *payloads: bytes) -> None:
     connection.received(len(data))
 
 
-async def test_an_answer_that_waits_holds_later_answers_but_not_later_work() -> None:
+async def test_a_waiting_response_delays_later_responses_but_not_later_requests() -> None:
     connection, stream, server = connect()
 
     receive(connection, b"now:1", b"later:2", b"now:3", b"later:4", b"now:5")
@@ -129,7 +129,7 @@ async def test_an_answer_that_waits_holds_later_answers_but_not_later_work() -> 
     assert stream.sent == [b"1", b"2", b"3", b"4", b"5"]
 
 
-async def test_requests_that_are_served_together_are_answered_in_their_order() -> None:
+async def test_requests_that_are_handled_together_get_responses_in_order() -> None:
     connection, stream, server = connect()
 
     receive(connection, b"with:1", b"with:2", b"now:3", b"with:4")
@@ -138,7 +138,7 @@ async def test_requests_that_are_served_together_are_answered_in_their_order() -
     assert stream.sent == [b"1", b"2", b"3", b"4"]
 
 
-async def test_nonsense_behind_a_request_does_not_keep_it_from_being_answered() -> None:
+async def test_garbage_after_a_request_does_not_prevent_its_response() -> None:
     connection, stream, _ = connect()
 
     data = struct.pack(">i6si", 6, b"with:1", -1)
@@ -149,7 +149,7 @@ async def test_nonsense_behind_a_request_does_not_keep_it_from_being_answered() 
     assert stream.is_closed
 
 
-async def test_a_request_that_wants_no_answer_gets_none() -> None:
+async def test_a_request_without_a_response_gets_none() -> None:
     connection, stream, _ = connect()
 
     receive(connection, b"quiet:1", b"now:2")
@@ -157,18 +157,18 @@ async def test_a_request_that_wants_no_answer_gets_none() -> None:
     assert stream.sent == [b"2"]
 
 
-async def test_a_peer_with_too_many_requests_waiting_is_read_again_when_they_are_answered() -> None:
+async def test_a_peer_with_too_many_requests_in_progress_is_read_again_after_their_responses() -> None:
     connection, stream, server = connect()
 
-    receive(connection, *[b"later:%d" % n for n in range(WAITING_ANSWERS_MAX)], b"now:last")
+    receive(connection, *[b"later:%d" % n for n in range(WAITING_RESPONSES_MAX)], b"now:last")
     assert stream.is_paused
-    for n in range(WAITING_ANSWERS_MAX):
+    for n in range(WAITING_RESPONSES_MAX):
         server.later[b"%d" % n].set_result([b"%d" % n])
     await asyncio.sleep(0)
 
     assert not stream.is_paused
     assert stream.sent[-1] == b"last"
-    assert len(stream.sent) == WAITING_ANSWERS_MAX + 1
+    assert len(stream.sent) == WAITING_RESPONSES_MAX + 1
 
 
 async def test_a_peer_that_does_not_read_is_not_served_until_it_does() -> None:
@@ -185,7 +185,7 @@ async def test_a_peer_that_does_not_read_is_not_served_until_it_does() -> None:
     assert not stream.is_paused
 
 
-async def test_a_peer_that_does_not_read_the_answer_to_a_single_request_is_not_read_from() -> None:
+async def test_a_peer_that_does_not_read_the_response_to_one_request_is_not_read_from() -> None:
     connection, stream, _ = connect()
     stream.backlog = BACKLOG_BYTES_MAX + 1
 
@@ -198,7 +198,7 @@ async def test_a_peer_that_does_not_read_the_answer_to_a_single_request_is_not_r
     assert not stream.is_paused
 
 
-async def test_a_peer_that_breaks_the_protocol_gets_its_earlier_answers_and_is_closed() -> None:
+async def test_a_peer_that_breaks_the_protocol_gets_its_earlier_responses_and_is_closed() -> None:
     connection, stream, _ = connect()
 
     receive(connection, b"now:1", b"bad:", b"now:2")
@@ -227,12 +227,12 @@ async def test_a_bug_in_the_server_closes_the_connection_instead_of_leaving_the_
     assert server.served == [b"now:1", b"bug:"]
 
 
-async def test_a_peer_with_much_to_do_gives_others_a_turn() -> None:
+async def test_a_peer_with_many_requests_does_not_starve_others() -> None:
     connection, stream, server = connect()
     server.seconds_per_request = TURN_S_MAX
 
     receive(connection, *[b"now:%d" % n for n in range(5)])
-    assert len(stream.sent) == 2  # whoever asks twice may use up a turn, and no more
+    assert len(stream.sent) == 2  # a peer with two requests may use up a turn, but no more
     assert stream.is_paused
     for _ in range(5):
         await asyncio.sleep(0)
@@ -241,7 +241,7 @@ async def test_a_peer_with_much_to_do_gives_others_a_turn() -> None:
     assert not stream.is_paused
 
 
-async def test_a_request_that_holds_its_connection_is_answered_before_the_next_is_served() -> None:
+async def test_a_request_that_holds_its_connection_completes_before_the_next_is_handled() -> None:
     connection, stream, server = connect()
 
     receive(connection, b"hold:1", b"now:2", b"now:3")
@@ -254,7 +254,7 @@ async def test_a_request_that_holds_its_connection_is_answered_before_the_next_i
     assert not stream.is_paused
 
 
-async def test_what_held_a_connection_is_not_kept_when_it_is_done() -> None:
+async def test_completed_work_that_held_a_connection_is_released() -> None:
     connection, _, server = connect()
     receive(connection, b"hold:1")
     held = weakref.ref(server.later[b"1"])
@@ -266,7 +266,7 @@ async def test_what_held_a_connection_is_not_kept_when_it_is_done() -> None:
     assert held() is None
 
 
-async def test_answers_that_wait_behind_another_do_not_fill_memory() -> None:
+async def test_responses_that_wait_for_an_earlier_one_do_not_fill_memory() -> None:
     connection, stream, server = connect()
     large = b"x" * (WAITING_BYTES_MAX // 4)
 

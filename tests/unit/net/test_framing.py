@@ -1,4 +1,4 @@
-"""Frames come out whole, in order and unchanged, however the bytes arrive."""
+"""Frames are returned whole, in order and unchanged, however the bytes arrive."""
 
 import struct
 
@@ -18,7 +18,7 @@ def framed(*payloads: bytes) -> bytes:
 
 
 def feed(frames: FrameReader, data: bytes, piece_bytes: int) -> list[bytes]:
-    """Give `data` in pieces, as a socket would, and collect what comes out."""
+    """Pass `data` in pieces, as a socket would, and collect the frames."""
     out = []
     position = 0
     while position < len(data):
@@ -89,7 +89,7 @@ def test_another_protocol_is_called_by_its_name_and_not_by_a_length(start: bytes
     frames.lend()[: len(start)] = start
     frames.received(len(start))
 
-    with pytest.raises(ForeignProtocol, match=f"it speaks {spoken}"):
+    with pytest.raises(ForeignProtocol, match=f"the peer speaks {spoken}"):
         frames.next_frame()
 
 
@@ -113,7 +113,7 @@ def test_two_readers_share_one_scratch_buffer_without_mixing() -> None:
     assert bytes(frame) == b"left-left-left"
 
 
-def test_a_quiet_reader_gives_its_buffer_back() -> None:
+def test_an_idle_reader_releases_its_buffer() -> None:
     frames = reader()
     feed(frames, framed(bytes(EXACT_FRAME_BYTES * 2)), 10_000)
     frames.shrink()
@@ -121,7 +121,7 @@ def test_a_quiet_reader_gives_its_buffer_back() -> None:
     assert len(frames.lend()) == 256
 
 
-def test_a_frame_that_is_given_back_comes_again() -> None:
+def test_a_frame_that_is_given_back_is_returned_again() -> None:
     frames = reader()
     data = framed(b"first", b"second", b"third")
     frames.lend()[: len(data)] = data
@@ -140,7 +140,7 @@ def test_a_frame_that_is_given_back_comes_again() -> None:
     piece_bytes=st.sampled_from([1000, 65_536, 100_000]),
     growth=st.sampled_from([8, 1 << 30]),
 )
-def test_a_frame_whose_room_was_handed_over_stays_as_it_was(
+def test_a_frame_whose_buffer_was_handed_over_is_not_overwritten(
     sizes: list[int], piece_bytes: int, growth: int
 ) -> None:
     payloads = [bytes([number]) * size for number, size in enumerate(sizes)]

@@ -5,15 +5,15 @@ import random
 
 import pytest
 
-from penstock.net.connection import Answer, Connection
+from penstock.net.connection import Connection, Response
 from penstock.net.listener import ConnectionLimits, ConnectionTable, Listener
 from penstock.runtime.network import Stream
-from penstock.testing.loop import VirtualLoop, run_virtual
-from penstock.testing.network import SimulatedNetwork
+from simulator.loop import VirtualLoop, run_virtual
+from simulator.network import SimulatedNetwork
 
 
 class EchoServer:
-    def serve(self, frame: memoryview, connection: Connection) -> Answer:
+    def serve(self, frame: memoryview, connection: Connection) -> Response:
         return [bytes(frame)]
 
     def connection_closed(self, connection: Connection) -> None:
@@ -115,10 +115,10 @@ def test_a_host_with_a_limit_of_its_own_is_held_to_that_one() -> None:
     assert table.refusal("10.0.0.7") is None
     refusal = table.refusal("10.0.0.8")
     assert refusal is not None
-    assert "10.0.0.8 has reached its limit of connections, max.connections.per.ip=0" in refusal
+    assert "10.0.0.8 has reached the limit of connections per IP address, max.connections.per.ip=0" in refusal
 
 
-def test_a_peer_that_stopped_reading_for_good_is_let_go_and_one_that_reads_slowly_is_not() -> None:
+def test_a_peer_that_stopped_reading_is_disconnected_and_a_slow_one_is_not() -> None:
     async def main() -> None:
         table = ConnectionTable(limits(idle_ms_max=60_000))
         network, listener = await start(table)
@@ -136,7 +136,7 @@ def test_a_peer_that_stopped_reading_for_good_is_let_go_and_one_that_reads_slowl
 
         assert not slow.is_closed
         assert len(table) == 1
-        stuck.stream.resume_reading()  # who does not read does not hear of the end either
+        stuck.stream.resume_reading()  # a peer that does not read does not notice the end either
         await asyncio.sleep(10)
         assert stuck.is_closed
         listener.stop_accepting()
@@ -174,7 +174,7 @@ def test_a_sweep_that_fails_on_one_connection_is_logged_and_closes_the_idle_ones
     assert "no such socket" in caplog.text
 
 
-def test_a_health_check_that_speaks_http_is_told_of_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_http_health_check_is_logged_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
     """It used to be "a frame of 1195725856 bytes", once for each attempt."""
 
     async def main() -> None:
@@ -188,7 +188,7 @@ def test_a_health_check_that_speaks_http_is_told_of_in_one_line(caplog: pytest.L
         listener.stop_accepting()
 
     run_virtual(VirtualLoop(), main())
-    (said,) = [
+    (line,) = [
         record.getMessage() for record in caplog.records if "closing the connection" in record.getMessage()
     ]
-    assert said.endswith("it speaks HTTP, and this connection is for the Kafka protocol")
+    assert line.endswith("the peer speaks HTTP, not the Kafka protocol")

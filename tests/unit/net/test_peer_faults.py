@@ -15,13 +15,13 @@ def test_the_same_fault_of_a_host_is_logged_once_in_a_window(caplog: pytest.LogC
     faults.report("10.0.0.8:1", "10.0.0.8", "it speaks HTTP", now=99.0)
 
     assert [record.getMessage() for record in caplog.records] == [
-        "closing the connection of 10.0.0.7:0: it speaks HTTP",
-        "closing the connection of 10.0.0.7:60: it speaks HTTP (59 more of 10.0.0.7 were not logged)",
-        "closing the connection of 10.0.0.8:1: it speaks HTTP",
+        "closing the connection from 10.0.0.7:0: it speaks HTTP",
+        "closing the connection from 10.0.0.7:60: it speaks HTTP (59 similar lines about 10.0.0.7 were suppressed)",
+        "closing the connection from 10.0.0.8:1: it speaks HTTP",
     ]
 
 
-def test_a_host_that_makes_another_mistake_each_time_gets_a_few_lines(
+def test_a_host_with_a_new_fault_each_time_gets_a_few_lines(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     faults = PeerFaults()

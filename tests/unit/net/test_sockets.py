@@ -17,7 +17,7 @@ from penstock.runtime.network import FileSlice, Stream
 
 
 class Collector:
-    """A handler that keeps everything it is given."""
+    """A handler that collects everything."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -95,7 +95,7 @@ async def test_a_peer_that_stops_reading_builds_a_backlog_that_drains_when_it_re
     assert server.drains >= 1
 
 
-async def test_answers_that_leave_together_arrive_in_order_also_where_the_socket_fills_up() -> None:
+async def test_responses_that_are_sent_together_arrive_in_order_even_if_the_socket_is_full() -> None:
     server, client = await pair()
     client.stream.pause_reading()
     random_bytes = random.Random(3).randbytes
@@ -134,16 +134,16 @@ class Owner:
     """Of slices; notes which file could not be read."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[int | None, str]] = []
+        self.failures: list[tuple[int | None, str]] = []
 
     def read_failed(self, error: OSError, path: str) -> None:
-        self.told.append((error.errno, path))
+        self.failures.append((error.errno, path))
 
 
 @pytest.mark.parametrize(
     ("number", "is_disk_error"), [(errno.EIO, True), (errno.ECONNRESET, False), (errno.EPIPE, False)]
 )
-async def test_a_read_error_of_a_slice_is_told_to_its_owner_and_an_error_of_the_socket_is_not(
+async def test_a_read_error_of_a_slice_is_reported_to_its_owner_and_a_socket_error_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, is_disk_error: bool
 ) -> None:
     file = RealDisk().open(str(tmp_path / "segment"), create=True)
@@ -159,10 +159,10 @@ async def test_a_read_error_of_a_slice_is_told_to_its_owner_and_an_error_of_the_
 
     assert isinstance(await server.ended, OSError)
     await client.ended
-    assert owner.told == ([(number, file.path)] if is_disk_error else [])
+    assert owner.failures == ([(number, file.path)] if is_disk_error else [])
 
 
-async def test_an_abort_drops_what_is_queued() -> None:
+async def test_an_abort_drops_the_queue() -> None:
     server, client = await pair()
     client.stream.pause_reading()
     server.stream.send([bytes(32 << 20)])
@@ -175,8 +175,8 @@ async def test_an_abort_drops_what_is_queued() -> None:
     assert len(client.data) < 32 << 20
 
 
-def test_a_peer_that_sent_something_and_reset_is_known_to_be_gone() -> None:
-    """On uvloop no callback tells it: the one for the reset still finds bytes to read, and there is no second."""
+def test_a_peer_that_sent_bytes_and_reset_is_detected() -> None:
+    """uvloop does not report it: the callback for the reset still finds bytes to read, and there is no second one."""
 
     async def main() -> None:
         network = SocketNetwork()

@@ -16,14 +16,14 @@ from harness.certificates import Authority
 from penstock.net.tls import BACKLOG_BYTES_MAX, TURN_BYTES_MAX, WRITE_BYTES, TlsStream, connect_tls
 from penstock.runtime.disk import RealDisk
 from penstock.runtime.network import FileSlice, Stream
-from penstock.testing.loop import VirtualLoop, run_virtual
-from penstock.testing.network import SimulatedNetwork
+from simulator.loop import VirtualLoop, run_virtual
+from simulator.network import SimulatedNetwork
 
 Test = Callable[["World"], Coroutine[Any, Any, None]]
 
 
 class Peer:
-    """One end: collects what it is given."""
+    """One end, which collects the received data."""
 
     def __init__(self, stream: Stream, *, echoes: bool = False) -> None:
         self.stream = stream
@@ -119,7 +119,7 @@ def test_bytes_arrive_as_they_were_sent(tmp_path: Path, seed: int) -> None:
     run(tmp_path, test, seed=seed)
 
 
-def test_nothing_crosses_in_the_clear(tmp_path: Path) -> None:
+def test_no_plaintext_is_sent(tmp_path: Path) -> None:
     async def test(world: World) -> None:
         pieces: list[bytes] = []
         client = await world.connect()
@@ -134,7 +134,7 @@ def test_nothing_crosses_in_the_clear(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_what_is_sent_before_the_handshake_waits_for_it(tmp_path: Path) -> None:
+def test_data_sent_before_the_handshake_waits_for_it(tmp_path: Path) -> None:
     async def test(world: World) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(cadata=world.authority.pem)
@@ -168,7 +168,7 @@ def test_a_slice_of_a_file_is_sent(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_closing_says_goodbye_and_both_ends_are_told_once(tmp_path: Path) -> None:
+def test_closing_sends_close_notify_and_notifies_both_ends_once(tmp_path: Path) -> None:
     async def test(world: World) -> None:
         client = await world.connect()
         client.stream.send([b"last words"])
@@ -183,7 +183,7 @@ def test_closing_says_goodbye_and_both_ends_are_told_once(tmp_path: Path) -> Non
     run(tmp_path, test)
 
 
-def test_a_paused_end_gets_nothing_and_then_everything(tmp_path: Path) -> None:
+def test_a_paused_end_gets_all_data_after_it_resumes(tmp_path: Path) -> None:
     async def test(world: World) -> None:
         client = await world.connect()
         client.stream.pause_reading()
@@ -196,12 +196,12 @@ def test_a_paused_end_gets_nothing_and_then_everything(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_a_server_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
+def test_a_server_with_an_untrusted_certificate_is_rejected(tmp_path: Path) -> None:
     async def test(world: World) -> None:
         with pytest.raises(ssl.SSLCertVerificationError):
             await world.connect(trusted=Authority("Another"))
         await world.served[0].is_closed.wait()
-        assert isinstance(world.served[0].reason, ssl.SSLError), "the server is told why"
+        assert isinstance(world.served[0].reason, ssl.SSLError), "the server gets the reason"
 
     run(tmp_path, test)
 
@@ -256,7 +256,7 @@ def large_slice(folder: Path, size: int) -> FileSlice:
 
 
 def test_a_large_slice_is_encrypted_as_the_peer_reads_and_not_at_once(tmp_path: Path) -> None:
-    """A fetch of 50 MiB used to be read into memory and encrypted whole, though the peer read nothing."""
+    """A fetch of 50 MiB was read into memory and encrypted at once, although the peer read nothing."""
     piece = large_slice(tmp_path, 8 << 20)
 
     async def test(world: World) -> None:
@@ -343,16 +343,16 @@ def test_a_slice_that_cannot_be_read_ends_the_stream_with_the_reason(tmp_path: P
 
 
 @pytest.mark.parametrize("failing_piece", [0, 1])
-def test_a_read_error_over_tls_is_told_to_the_owner_of_the_slice(
+def test_a_read_error_over_tls_is_reported_to_the_owner_of_the_slice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing_piece: int
 ) -> None:
-    """The owner takes its log directory offline. Without being told it would go on serving from a broken disk."""
+    """The owner takes its log directory offline. Without the report it would continue to use a broken disk."""
     piece = large_slice(tmp_path, 2 * WRITE_BYTES)
-    told: list[tuple[int | None, str]] = []
+    failures: list[tuple[int | None, str]] = []
 
     class Owner:
         def read_failed(self, error: OSError, path: str) -> None:
-            told.append((error.errno, path))
+            failures.append((error.errno, path))
 
     read = piece.file.read
 
@@ -370,7 +370,7 @@ def test_a_read_error_over_tls_is_told_to_the_owner_of_the_slice(
 
         await world.served[0].is_closed.wait()
         await asyncio.sleep(0)
-        assert told == [(errno.EIO, piece.file.path)]
+        assert failures == [(errno.EIO, piece.file.path)]
 
     run(tmp_path, test)
     piece.file.close()

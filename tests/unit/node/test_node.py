@@ -1,4 +1,4 @@
-"""A node before it starts: what it makes of its settings and of the system's limits."""
+"""A node before its start: limits of connections and files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from harness.storage import make_runtime
 from penstock.config.broker import BrokerSettings
 from penstock.node.node import CannotStart, Node
-from penstock.testing.disk import SimulatedDisk
+from simulator.disk import SimulatedDisk
 
 
 def test_connections_cannot_take_the_descriptors_that_logs_need() -> None:
@@ -36,7 +36,7 @@ async def test_three_nodes_of_one_cluster_do_not_become_three_clusters(propertie
     disk = SimulatedDisk()
     node = Node(BrokerSettings.load(properties), make_runtime(disk))
 
-    with pytest.raises(CannotStart, match="one node"):
+    with pytest.raises(CannotStart, match="is not formatted"):
         await node.start()
 
     assert disk.paths() == []

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.node.process import FAILED_STOP_S, stop_failed
-from penstock.testing.loop import VirtualLoop, run_virtual
+from penstock.node.process import FAILED_STOP_S, start_unless_stopped, stop_failed
+from simulator.loop import VirtualLoop, run_virtual
 
 
 class FailedNode:
@@ -21,7 +21,7 @@ class FailedNode:
 
 
 @pytest.mark.parametrize(("stop_s", "statuses"), [(FAILED_STOP_S - 1, []), (FAILED_STOP_S + 1, [1])])
-def test_a_disk_that_does_not_answer_does_not_keep_a_failed_node_for_ever(
+def test_a_hanging_disk_does_not_block_the_exit_of_a_failed_node(
     stop_s: float, statuses: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
     halted: list[int] = []
@@ -32,3 +32,28 @@ def test_a_disk_that_does_not_answer_does_not_keep_a_failed_node_for_ever(
 
     assert halted == statuses
     assert bool(caplog.records) == bool(statuses)
+
+
+class SlowNode:
+    """A node that waits for the other controllers when it starts."""
+
+    def __init__(self) -> None:
+        self.has_cleaned_up = False
+
+    async def start(self) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            self.has_cleaned_up = True
+
+
+def test_a_node_that_still_starts_can_be_stopped() -> None:
+    node: Any = SlowNode()
+
+    async def run() -> object:
+        stopping = asyncio.Event()
+        asyncio.get_running_loop().call_later(1, stopping.set)
+        return await start_unless_stopped(node, stopping)
+
+    assert run_virtual(VirtualLoop(), run()) is None
+    assert node.has_cleaned_up

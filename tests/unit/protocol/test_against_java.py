@@ -1,6 +1,6 @@
 """Kafka's own serializers read what we write, and write the same bytes: every message, every version.
 
-Alone this would not see two fields of one type that changed places; `test_against_kafka_json` would.
+This does not detect two swapped fields of the same type; `test_against_kafka_json` does.
 """
 
 from __future__ import annotations

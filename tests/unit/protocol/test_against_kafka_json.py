@@ -1,7 +1,7 @@
-"""Our declarations say what Kafka's own definitions say: fields, types, versions, nullability, tags, defaults.
+"""Our declarations agree with Kafka's definitions: fields, types, versions, nullability, tags, defaults.
 
-The definitions are JSON inside of Kafka's jars. Kafka 4.3 has the word on all that it still knows, Kafka 3.9 on the
-versions that 4.0 dropped.
+The definitions are JSON in Kafka's jars: Kafka 4.3 for everything that it still has, Kafka 3.9 for the versions that
+4.0 dropped.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TRANSACTION_RECORDS = declared_transaction_records()
 RECORDS = METADATA_RECORDS | GROUP_RECORDS | TRANSACTION_RECORDS
 
 RENAMED_MESSAGES = {"ListConfigResources": "ListClientMetricsResources"}
-"""What 3.9 calls by another name."""
+"""Messages that 3.9 calls by another name."""
 
 RENAMED_FIELDS = {
     "VoteRequest": {
@@ -100,7 +100,7 @@ def _with_new_names(definition: Json) -> Json:
     return {**definition, "fields": renamed(definition["fields"])}
 
 
-def test_every_message_of_kafka_is_declared_but_for_those_of_zookeeper(
+def test_every_message_of_kafka_is_declared_except_those_of_zookeeper(
     new: dict[str, Json], old: dict[str, Json]
 ) -> None:
     from_zookeeper = {
@@ -115,7 +115,7 @@ def test_every_metadata_record_of_kafka_is_declared() -> None:
     assert set(METADATA_RECORDS) == set(metadata_definitions())
 
 
-def test_every_record_of_groups_is_declared_but_for_share_groups() -> None:
+def test_every_group_record_is_declared_except_those_of_share_groups() -> None:
     assert set(GROUP_RECORDS) == {name for name in group_definitions() if not name.startswith("ShareGroup")}
 
 
@@ -167,7 +167,7 @@ def test_every_version_of_a_record_has_the_fields_of_kafka(name: str, records: d
 def test_defaults_are_those_of_kafka(name: str, new: dict[str, Json], old: dict[str, Json]) -> None:
     fields: dict[str, Json] = {}
     for path, field in [*_fields_of(old, name), *_fields_of(new, name)]:
-        # The newer Kafka has the last word, but each calls ignorable only what some version that it knows lacks.
+        # The newer Kafka decides, but each marks as ignorable only what some version of its own lacks.
         ignorable = [each.get("ignorable") in (True, "true") for each in (field, fields.get(path, {}))]
         fields[path] = {**field, "ignorable": any(ignorable)}
     _check_defaults(MESSAGES[name], fields)
@@ -198,7 +198,7 @@ def _check_defaults(cls: Message, kafka: dict[str, Json]) -> None:
             continue
         default = options.make_default()
         if "default" not in field and default is None:
-            # A house rule: a string that may be null is None where Kafka leaves it empty.
+            # Our own rule: a nullable string is None where Kafka leaves it empty.
             assert field["type"] == "string", path
             assert "nullableVersions" in field, path
         else:
@@ -209,7 +209,7 @@ def _check_defaults(cls: Message, kafka: dict[str, Json]) -> None:
 
 def _kafka_default(field: Json) -> object:
     kind, stated = field["type"], field.get("default")
-    if stated == "null":  # JSON's own null says nothing to Kafka's generator: the type's default holds
+    if stated == "null":  # JSON null means nothing to Kafka's generator: the type's default applies
         return None
     if kind.startswith("[]"):
         return []
@@ -227,7 +227,7 @@ def _kafka_default(field: Json) -> object:
 
 
 def _plain(default: object) -> object:
-    """A default as `_kafka_default` gives it; a struct is just a struct, its fields are compared one by one."""
+    """A default in the form of `_kafka_default`; the fields of a struct are compared one by one."""
     if isinstance(default, ErrorCode):
         return int(default)
     return {} if hasattr(default, "__declaration__") else default

@@ -1,7 +1,7 @@
-"""kio, another implementation of the protocol in Python, reads what we write, and the other way round.
+"""kio, another Python implementation of the protocol, reads what we write, and the other way round.
 
-Values are compared by the names of their fields, so two fields that changed places are seen. kio knows the versions
-that Kafka 4 knows; `test_against_java` covers the older ones too.
+Values are compared by field name, so swapped fields are detected. kio has the versions of Kafka 4; `test_against_java`
+covers the older ones too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UTC_START = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def _paths_in_kio() -> dict[tuple[str, int], str]:
-    """Where kio has a message in a version."""
+    """Messages and versions that kio has."""
     paths = [
         (version, path)
         for versions in schema_name_map.values()
@@ -47,14 +47,14 @@ def _paths_in_kio() -> dict[tuple[str, int], str]:
 KIO = _paths_in_kio()
 
 
-def test_kio_knows_most_of_what_we_declare() -> None:
+def test_kio_has_most_of_our_messages() -> None:
     ours = {(cls.__name__, version) for cls in MESSAGES.values() for version in declaration_of(cls).versions}
 
     assert len(ours & set(KIO)) > 550
 
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in KIO} & set(MESSAGES)))
-def test_kio_and_we_read_and_write_the_same(name: str) -> None:
+def test_kio_and_we_agree(name: str) -> None:
     cls = MESSAGES[name]
     for version in declaration_of(cls).versions:
         if (name, version) not in KIO:
@@ -89,8 +89,8 @@ def _compare(ours: Any, theirs: Any, path: str) -> None:
 
 
 def _our_name(name: str, ours: Any) -> str:
-    """kio gives times a type of their own and drops the unit from their name; it evades `type` and `id`."""
-    name = name.replace("k_raft", "kraft").replace("enable2_pc", "enable_2pc").removesuffix("_")
+    """kio has its own type for durations and drops the unit from their names; it renames `type` and `id`."""
+    name = name.replace("enable2_pc", "enable_2pc").removesuffix("_")
     return name if name in declaration_of(type(ours)).fields else f"{name}_ms"
 
 

@@ -11,7 +11,7 @@ from penstock.protocol.declare import Kind, declaration_of
 
 
 @pytest.mark.parametrize("key", ApiKey, ids=lambda key: key.name)
-def test_the_table_says_what_the_declarations_say(key: ApiKey) -> None:
+def test_the_table_agrees_with_the_declarations(key: ApiKey) -> None:
     entry = api(key)
     for cls, kind in ((entry.request_class(), Kind.REQUEST), (entry.response_class(), Kind.RESPONSE)):
         declaration = declaration_of(cls)
@@ -22,19 +22,19 @@ def test_the_table_says_what_the_declarations_say(key: ApiKey) -> None:
         assert declaration.flexible_version == entry.flexible_version
 
 
-def test_a_key_that_kafka_does_not_know_is_not_there() -> None:
+def test_an_unknown_api_key_is_not_in_the_table() -> None:
     for key in (-1, 93, 32767):
         with pytest.raises(KeyError):
             api(key)
 
 
-def test_names_are_spelled_as_kafka_spells_them() -> None:
+def test_names_are_kafkas() -> None:
     assert api(75).name == "DescribeTopicPartitions"
     assert api(ApiKey.API_VERSIONS).name == "ApiVersions"
 
 
 def test_the_table_is_read_without_importing_messages() -> None:
-    """A command-line tool and a starting broker need the table, and must not pay for ninety modules."""
+    """A command-line tool and a starting broker need the table, but not ninety modules."""
     script = (
         "import sys; import penstock.protocol.apis, penstock.protocol.codec, penstock.protocol.headers;"
         "print([name for name in sys.modules if name.startswith('penstock.protocol.messages.')])"

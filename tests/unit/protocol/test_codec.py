@@ -57,7 +57,7 @@ class Tagging:
 
 
 class Elsewhere:
-    """Records of which only the size is known here."""
+    """Records that are not in memory: only their size is known."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -75,7 +75,7 @@ def both(cls: type[Any], version: int) -> list[Any]:
     ]
 
 
-def test_a_codec_is_made_once() -> None:
+def test_a_codec_is_created_once() -> None:
     assert codec(Load, 0) is codec(Load, 0)
     assert codec(Load, 0) is not codec(Load, 1)
     with pytest.raises(ValueError, match="not 2"):
@@ -102,7 +102,7 @@ def test_a_message_without_sources_is_one_buffer_after_its_head() -> None:
         ]
 
 
-def test_records_elsewhere_become_a_part_of_their_own() -> None:
+def test_records_that_are_not_in_memory_become_a_part_of_their_own() -> None:
     first, second = Elsewhere(5), Elsewhere(70_000)
     load = Load(batches=[Batch(partition=1, records=first), Batch(partition=2, records=second)])
     for encode_parts in both(Load, 0):
@@ -124,7 +124,7 @@ def test_records_elsewhere_become_a_part_of_their_own() -> None:
         ]
 
 
-def test_only_large_records_in_memory_are_worth_a_part_of_their_own() -> None:
+def test_only_large_records_in_memory_become_a_part_of_their_own() -> None:
     small, large = bytes(SPLICE_BYTES - 1), bytes(SPLICE_BYTES)
     for encode_parts in both(Load, 0):
         assert len(encode_parts(Load(batches=[Batch(partition=1, records=small)]))) == 1
@@ -133,14 +133,14 @@ def test_only_large_records_in_memory_are_worth_a_part_of_their_own() -> None:
         assert parts[1] is large
 
 
-def test_an_empty_source_is_no_part() -> None:
+def test_an_empty_source_adds_no_part() -> None:
     for encode_parts in both(Load, 0):
         assert encode_parts(Load(batches=[Batch(partition=1, records=Elsewhere(0))])) == [
             bytes.fromhex("00000001 00000001 00000000")
         ]
 
 
-def test_records_elsewhere_have_no_bytes() -> None:
+def test_records_that_are_not_in_memory_cannot_be_encoded_to_bytes() -> None:
     with pytest.raises(UnencodableValue, match="not in memory"):
         codec(Load, 0).encode(Load(batches=[Batch(partition=1, records=Elsewhere(5))]))
 
@@ -154,7 +154,7 @@ def test_records_elsewhere_have_no_bytes() -> None:
         ({"id": Uuid(b"i" * 16)}, "id"),
     ],
 )
-def test_a_field_that_matters_is_not_lost_in_silence(change: Any, name: str) -> None:
+def test_a_field_that_the_version_lacks_is_not_dropped_silently(change: Any, name: str) -> None:
     for encode_parts in both(Changing, 0):
         with pytest.raises(UnsupportedField, match=f"Changing version 0 has no {name}"):
             encode_parts(Changing(**change))
@@ -163,12 +163,12 @@ def test_a_field_that_matters_is_not_lost_in_silence(change: Any, name: str) -> 
             encode_parts(Changing(old=1))
 
 
-def test_a_field_that_may_be_ignored_is() -> None:
+def test_an_ignorable_field_is_dropped() -> None:
     for encode_parts in both(Changing, 0):
         assert encode_parts(Changing(text="a", trifle=7)) == [b"\x00\x01a\x00"]
 
 
-def test_null_is_refused_by_versions_that_do_not_know_it() -> None:
+def test_null_is_refused_by_versions_without_it() -> None:
     for encode_parts in both(Changing, 1):
         with pytest.raises(UnsupportedField, match=r"Changing\.text cannot be null in version 1"):
             encode_parts(Changing(text=None))
@@ -198,7 +198,7 @@ def test_a_value_that_does_not_fit_is_named(change: Any, version: int) -> None:
             encode_parts(Changing(**change))
 
 
-def test_the_longest_string_is_kafkas() -> None:
+def test_the_longest_string_is_that_of_kafka() -> None:
     longest = Changing(text="x" * 32767)
     for version in (2, 3):
         data = codec(Changing, version).encode(longest)
@@ -228,7 +228,7 @@ def test_compact_lengths_grow_by_a_byte_at_every_seven_bits(size: int) -> None:
         ("01 02 01  01  00 01 0000", "tagged"),
     ],
 )
-def test_the_size_of_a_tagged_field_must_be_true(data: str, complaint: str) -> None:
+def test_the_size_of_a_tagged_field_must_be_correct(data: str, complaint: str) -> None:
     padded = bytes.fromhex(data)
     with pytest.raises(MalformedMessage, match=complaint):
         codec(Tagging, 0).decode(padded)
@@ -261,7 +261,7 @@ def test_a_count_is_refused_before_its_first_element_is_read() -> None:
         (1, ""),
     ],
 )
-def test_lying_lengths_are_malformed(version: int, data: str) -> None:
+def test_wrong_lengths_are_malformed(version: int, data: str) -> None:
     for decode in (
         codec(Load, version).decode,
         lambda data: interpreter.decode(plan_message(Load, version), data),
@@ -270,7 +270,7 @@ def test_lying_lengths_are_malformed(version: int, data: str) -> None:
             decode(bytes.fromhex(data))
 
 
-def test_no_memory_is_taken_for_a_count_that_cannot_be_true() -> None:
+def test_no_memory_is_allocated_for_an_impossible_count() -> None:
     data = bytes.fromhex("7fffffff") + bytes(1000)
     decode = codec(Load, 0).decode
     tracemalloc.start()
@@ -288,7 +288,7 @@ def test_text_that_is_not_utf_8_is_malformed() -> None:
 
 
 def test_a_null_struct_among_tagged_fields_is_read_by_kafka() -> None:
-    """Kafka marks it by 0 and not, as elsewhere, by -1; its tools could not read members of groups in our logs."""
+    """Kafka writes 0 for it and not -1 as elsewhere; its tools could not read group members in our logs."""
     from penstock.coordinator.group.records.consumer import (
         ClassicMemberMetadata,
         ConsumerGroupMemberMetadataValue,

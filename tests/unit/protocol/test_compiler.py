@@ -1,4 +1,4 @@
-"""The compiled codecs do what the interpreter does: for every message, every version, and whatever bytes come."""
+"""The compiled codecs agree with the interpreter, for every message and version, and on random bytes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_random_bytes_are_a_message_or_malformed(name: str) -> None:
 
 @pytest.mark.parametrize("name", MESSAGES)
 def test_a_damaged_message_is_another_message_or_malformed(name: str) -> None:
-    """Cut it at every position, then change single bytes to what hurts most: lengths that are huge or negative."""
+    """Cut it at every position, then change single bytes to huge or negative lengths."""
     cls = MESSAGES[name]
 
     @few
@@ -94,7 +94,7 @@ def test_a_damaged_message_is_another_message_or_malformed(name: str) -> None:
 
 
 def assert_same_outcome(cls: type[Any], version: int, data: bytes) -> None:
-    """Both decoders find the same message, or both call it malformed; nothing else comes out of either."""
+    """Both decoders return the same message, or both call it malformed."""
     try:
         expected = interpreter.decode(plan_message(cls, version), data)
     except MalformedMessage:
@@ -102,7 +102,7 @@ def assert_same_outcome(cls: type[Any], version: int, data: bytes) -> None:
             codec(cls, version).decode(data)
         return
     decoded = codec(cls, version).decode(data)
-    # By their repr, because a float from random bytes may be NaN, which is not equal to itself.
+    # By repr, because a float from random bytes may be NaN, which is not equal to itself.
     assert repr(decoded) == repr(expected) or decoded == expected
 
 
@@ -129,7 +129,7 @@ def test_the_compiled_source_stays_available_to_debuggers() -> None:
     assert shown == encoder_source(plan_message(HeartbeatRequest, 3)).text
 
 
-def test_a_large_message_may_have_so_many_elements_and_not_one_more() -> None:
+def test_a_large_message_may_have_at_most_room_elements() -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=str(n)) for n in range(10)])
     for version in (1, 9):  # with counts of both kinds
         large = codec(MetadataRequest, version)
@@ -154,7 +154,7 @@ def test_elements_of_all_levels_and_tagged_fields_count_together() -> None:
 
 
 @pytest.mark.parametrize("count", [b"\x80\x01", b"\xff\xff\xff\xff\x0f"])
-def test_more_tagged_fields_than_anyone_defines_are_malformed(count: bytes) -> None:
+def test_too_many_tagged_fields_are_malformed(count: bytes) -> None:
     data = codec(HeartbeatRequest, 4).encode(HeartbeatRequest(group_id="", generation_id=0, member_id=""))
     many = data[:-1] + count + b"\x00\x00" * 200
 

@@ -39,7 +39,7 @@ def test_a_message_is_a_dataclass_with_keywords_and_slots() -> None:
         positional("g")
 
 
-def test_a_field_without_default_must_be_given() -> None:
+def test_a_field_without_a_default_is_required() -> None:
     incomplete: Any = AskRequest
     with pytest.raises(TypeError, match="group_id"):
         incomplete(note="n")
@@ -70,16 +70,16 @@ def test_a_response_has_the_versions_of_its_request() -> None:
     assert [answered.is_flexible(version) for version in (2, 3)] == [False, True]
 
 
-def test_a_tagged_field_is_tagged_from_its_first_version_on_unless_told() -> None:
-    told: Any = field(since=3, default=0, tag=0, tagged_since=5)
+def test_a_tagged_field_is_tagged_from_its_first_version_on_by_default() -> None:
+    reported: Any = field(since=3, default=0, tag=0, tagged_since=5)
     untold: Any = field(since=3, default=0, tag=0)
 
-    assert told.tagged_since == 5
+    assert reported.tagged_since == 5
     assert untold.tagged_since == 3
 
 
 @pytest.mark.parametrize("options", [{"since": 1}, {"until": 3}, {"tag": 0}])
-def test_a_field_that_some_messages_lack_needs_a_default(options: Any) -> None:
+def test_a_field_that_some_versions_lack_needs_a_default(options: Any) -> None:
     with pytest.raises(TypeError, match="needs a default"):
         field(**options)
 
@@ -98,6 +98,6 @@ def test_versions_must_form_a_range() -> None:
             pass
 
 
-def test_a_class_that_nobody_declared_has_no_declaration() -> None:
+def test_an_undeclared_class_has_no_declaration() -> None:
     with pytest.raises(TypeError, match="not a declared message"):
         declaration_of(int)

@@ -28,7 +28,7 @@ from penstock.protocol.headers import (
         (ApiKey.SASL_HANDSHAKE, 1, 1),
     ],
 )
-def test_the_fast_way_and_the_codec_agree_on_requests(
+def test_the_fast_path_and_the_codec_agree_on_requests(
     key: ApiKey, version: int, header_version: int, client_id: str | None
 ) -> None:
     header = RequestHeader(
@@ -53,7 +53,7 @@ def test_the_fast_way_and_the_codec_agree_on_requests(
         (ApiKey.OFFSET_DELETE, 0, 0),
     ],
 )
-def test_the_fast_way_and_the_codec_agree_on_responses(
+def test_the_fast_path_and_the_codec_agree_on_responses(
     key: ApiKey, version: int, header_version: int
 ) -> None:
     data = codec(ResponseHeader, header_version).encode(ResponseHeader(correlation_id=-5))
@@ -74,8 +74,8 @@ def test_tagged_fields_of_a_request_header_are_skipped() -> None:
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
-        ("0000", "within its header"),
-        ("0000 0009 00000001 0005 61", "beyond the request"),
+        ("0000", "inside its header"),
+        ("0000 0009 00000001 0005 61", "past the end of the request"),
         ("0000 0009 00000001 0001 ff 00", "not UTF-8"),
         ("0000 0009 00000001 ffff", "cut off"),
         ("0000 0009 00000001 ffff 01 05 02 ab", "does not fit"),

@@ -1,4 +1,4 @@
-"""Bytes written out by hand, from the rules of the protocol; the compiled codecs have to know them too."""
+"""Bytes written by hand from the rules of the protocol, for the interpreter and the compiled codecs."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_unknown_tags_are_skipped_and_the_last_of_two_equal_tags_counts() -> Non
         assert decode(data) == (Tagged(first=1, number=3), len(data))
 
 
-def test_an_error_code_from_the_future_is_an_unknown_error() -> None:
+def test_an_unknown_error_code_is_an_unknown_server_error() -> None:
     data = bytes.fromhex("00000000 00000000 00000000 00000001 7fff 00000000 ffffffff")
 
     for decode in (lambda d: interpreter.decode(plan_message(Lists, 0), d), codec(Lists, 0).decode):

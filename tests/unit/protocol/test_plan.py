@@ -43,12 +43,12 @@ def test_tagged_fields_stand_apart_in_the_order_of_their_tags() -> None:
     assert "late" not in [step.name for step in plan.steps]
 
 
-def test_null_is_allowed_from_the_version_that_says_so() -> None:
+def test_null_is_allowed_from_the_declared_version_on() -> None:
     assert shapes(0)["text"] == Text(compact=False, nullable=False)
     assert shapes(1)["text"] == Text(compact=False, nullable=True)
 
 
-def test_lengths_are_compact_in_flexible_versions_unless_a_field_is_stiff() -> None:
+def test_lengths_are_compact_in_flexible_versions_unless_a_field_opts_out() -> None:
     assert shapes(1)["blob"] == Blob(compact=False, nullable=False, is_records=False)
     assert shapes(2)["blob"] == Blob(compact=True, nullable=False, is_records=False)
     assert shapes(2)["records"] == Blob(compact=True, nullable=True, is_records=True)
@@ -68,7 +68,7 @@ def test_structs_follow_the_version_of_their_message() -> None:
     assert new.element.plan.is_flexible
 
 
-def test_the_shortest_value_is_counted() -> None:
+def test_the_minimum_size_is_computed() -> None:
     # old 4, text 2, stiff 2, parts 4, records 4, blob 4
     assert plan_message(Sample, 0).minimum_bytes == 20
     # text 1, stiff 2, parts 1, records 1, blob 1, tags 1
@@ -77,7 +77,7 @@ def test_the_shortest_value_is_counted() -> None:
     assert Fixed(WireType.ERROR_CODE).minimum_bytes == 2
 
 
-def test_a_version_that_there_is_not_is_refused() -> None:
+def test_an_unknown_version_is_refused() -> None:
     with pytest.raises(ValueError, match="has versions 0 to 3, not 4"):
         plan_message(Sample, 4)
     with pytest.raises(TypeError, match="is a struct"):
@@ -107,12 +107,12 @@ class TaggedTooEarly:
 @pytest.mark.parametrize(
     ("cls", "complaint"),
     [
-        (BareInt, "BareInt.number: .* has no shape"),
+        (BareInt, "BareInt.number: .* has no wire type"),
         (NullNumber, "NullNumber.number: .* cannot be null"),
-        (EitherWay, "EitherWay.either: .* has no shape"),
-        (TaggedTooEarly, "version 0 has tagged fields and is not flexible"),
+        (EitherWay, "EitherWay.either: .* has no wire type"),
+        (TaggedTooEarly, "version 0 has tagged fields but is not flexible"),
     ],
 )
-def test_a_declaration_that_cannot_be_written_is_refused(cls: type, complaint: str) -> None:
+def test_a_declaration_without_a_wire_type_is_refused(cls: type, complaint: str) -> None:
     with pytest.raises(TypeError, match=complaint):
         plan_message(cls, 0)

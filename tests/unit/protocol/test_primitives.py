@@ -12,7 +12,7 @@ from penstock.protocol.primitives import ONE_BYTE_VARINTS, join_parts, read_vari
     ("value", "encoded"),
     [(0, "00"), (127, "7f"), (128, "8001"), (300, "ac02"), (16383, "ff7f"), (2**32 - 1, "ffffffff0f")],
 )
-def test_a_varint_holds_seven_bits_a_byte_low_bits_first(value: int, encoded: str) -> None:
+def test_a_varint_has_seven_bits_a_byte_low_bits_first(value: int, encoded: str) -> None:
     assert varint(value).hex() == encoded
     assert read_varint(memoryview(bytes.fromhex("ff" + encoded)), 1) == (value, 1 + len(encoded) // 2)
 
@@ -35,7 +35,7 @@ def test_a_varint_takes_only_32_bits(value: int) -> None:
         varint(value)
 
 
-def test_the_table_holds_what_would_be_made() -> None:
+def test_the_table_agrees_with_the_encoder() -> None:
     assert [varint(value) for value in range(128)] == ONE_BYTE_VARINTS
 
 

@@ -7,14 +7,14 @@ import pytest
 from penstock.protocol.types import METADATA_TOPIC_ID, ZERO_UUID, Uuid, parse_uuid, random_uuid, uuid_text
 
 
-def test_an_id_is_spelled_as_kafka_spells_it() -> None:
+def test_the_text_of_an_id_is_kafkas() -> None:
     # From org.apache.kafka.common.Uuid, whose constructor takes the two halves as numbers.
     assert uuid_text(ZERO_UUID) == "AAAAAAAAAAAAAAAAAAAAAA"
     assert uuid_text(METADATA_TOPIC_ID) == "AAAAAAAAAAAAAAAAAAAAAQ"
     assert uuid_text(Uuid(bytes.fromhex("fbfffefdfcfbfaf9f8f7f6f5f4f3f2f1"))) == "-__-_fz7-vn49_b19PPy8Q"
 
 
-def test_a_spelled_id_is_read_back() -> None:
+def test_the_text_of_an_id_is_parsed() -> None:
     rng = random.Random(1)
     for _ in range(100):
         uuid = random_uuid(rng)
@@ -22,12 +22,12 @@ def test_a_spelled_id_is_read_back() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "AAAAAAAAAAAAAAAAAAAAAAAA", "../AAAAAAAAAAAAAAAAAAA", "ä" * 22])
-def test_what_is_no_id_is_refused(text: str) -> None:
+def test_an_invalid_id_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not an id"):
         parse_uuid(text)
 
 
-def test_a_random_id_is_version_4_and_never_looks_like_a_flag() -> None:
+def test_a_random_id_is_version_4_and_never_looks_like_an_option() -> None:
     rng = random.Random(2)
     ids = [random_uuid(rng) for _ in range(500)]
 

@@ -11,12 +11,12 @@ import pytest
 from oracle import jars
 from penstock.records import kernel
 from penstock.records.batch import Compression, Record, TimestampType
-from penstock.records.control import EndTransaction, end_transaction_batch, read_end_transaction
+from penstock.records.control import EndTransactionMarker, end_transaction_batch, read_end_transaction
 from penstock.records.convert import down_convert, recompress, up_convert
 from penstock.records.message_set import read_message_set, write_message_set
 
 PROGRAM = Path(__file__).with_name("JavaRecords.java")
-RUN_SECONDS_MAX = 120  # a run takes about two seconds; a machine under load may take its time
+RUN_SECONDS_MAX = 120  # a run takes about two seconds; a busy machine takes longer
 
 OLD_CODECS = [codec for codec in Compression if codec is not Compression.ZSTD]
 APPEND_TIME = 1_800_000_000_000
@@ -97,7 +97,7 @@ def test_our_marker_is_theirs_byte_for_byte(theirs: Path) -> None:
         leader_epoch=5,
     )
 
-    assert read_end_transaction(record) == EndTransaction(is_commit=True, coordinator_epoch=9)
+    assert read_end_transaction(record) == EndTransactionMarker(is_commit=True, coordinator_epoch=9)
     assert ours == data
 
 
@@ -131,7 +131,7 @@ def test_our_plain_message_sets_are_theirs_byte_for_byte(theirs: Path, magic: in
 
 
 def test_they_read_whatever_we_write(tmp_path: Path) -> None:
-    """All in one run of Java, since starting it takes longer than reading."""
+    """In one Java process, because starting it takes longer than reading."""
     files: dict[str, tuple[bytes, list[str], str]] = {}
 
     def add(name: str, data: bytes, records: Sequence[Record], description: str) -> None:

@@ -1,6 +1,6 @@
-"""kafka-python's own formats, written by other hands, read what we write and write what we read.
+"""kafka-python's own implementation reads what we write and writes what we read.
 
-Its codecs other than gzip need packages that are not here; for those the Java client is the oracle.
+Its codecs other than gzip need packages that are not installed; for those the Java client is the oracle.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from penstock.records.convert import down_convert, up_convert
 from penstock.records.producing import murmur2
 from strategies.records import HEADERS
 
-with warnings.catch_warnings():  # theirs: they read their own files in a way that Python 3.11 deprecates
+with (
+    warnings.catch_warnings()
+):  # of kafka-python, which reads its own files in a way that Python 3.11 deprecates
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.partitioner.default import murmur2 as kafka_murmur2
     from kafka.record.default_records import DefaultRecordBatchBuilder

@@ -18,7 +18,7 @@ from strategies.records import CODECS, NEW_RECORDS
 
 NUMBERS = st.tuples(st.integers(-1, 2**63 - 1), st.integers(-1, 2**15 - 1), st.integers(-1, 2**31 - 1))
 
-# What Kafka's own Utils.murmur2 answers.
+# Results of Kafka's Utils.murmur2.
 KAFKA_HASHES = {
     b"21": -973932308,
     b"foobar": -790332482,
@@ -39,7 +39,7 @@ def filled(records: list[Any], numbers: tuple[int, int, int] = (-1, -1, -1)) -> 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(NEW_RECORDS, min_size=1, max_size=8), CODECS, NUMBERS, st.booleans())
-def test_a_sealed_batch_is_what_the_builder_builds(
+def test_a_sealed_batch_equals_that_of_the_builder(
     records: list[Any], codec: Compression, numbers: tuple[int, int, int], is_transactional: bool
 ) -> None:
     expected = reference.build_batch(
@@ -58,7 +58,7 @@ def test_a_sealed_batch_is_what_the_builder_builds(
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(NEW_RECORDS, min_size=1, max_size=8), CODECS, st.integers(1, 8), st.sampled_from([-1, 0, 50]))
-def test_a_split_puts_as_many_records_into_each_part_as_fit(
+def test_a_split_fills_each_part(
     records: list[Any], codec: Compression, fitting: int, spare_bytes: int
 ) -> None:
     batch = filled(records)
@@ -83,7 +83,7 @@ def test_keys_are_hashed_as_by_kafka() -> None:
     assert {key: murmur2(key) for key in KAFKA_HASHES} == KAFKA_HASHES
 
 
-def test_a_batch_is_stamped_anew_without_being_built_anew() -> None:
+def test_a_batch_can_be_sealed_again_with_another_epoch() -> None:
     batch = filled([(5, b"k", b"v")] * 3)
     first = bytes(batch.seal(Compression.LZ4))
     batch.producer_id, batch.producer_epoch, batch.base_sequence = 7, 1, 30
@@ -93,7 +93,7 @@ def test_a_batch_is_stamped_anew_without_being_built_anew() -> None:
     assert reference.read_payload(first) == reference.read_payload(batch.seal())
 
 
-def test_a_sealed_batch_takes_no_more() -> None:
+def test_a_sealed_batch_accepts_no_more_records() -> None:
     batch = filled([(5, b"k", b"v")])
     batch.seal()
 
@@ -111,7 +111,7 @@ def test_headers_of_a_wrong_type_are_rejected(bad: Any) -> None:
     assert batch.record_count == 0
 
 
-def test_receipts_tell_where_each_record_is() -> None:
+def test_receipts_return_the_offset_of_each_record() -> None:
     batch = ProducerBatch("orders", 3)
     receipts = [batch.append(100 + number, None, b"v") for number in range(3)]
     assert not receipts[0].done()
@@ -126,7 +126,7 @@ def test_receipts_tell_where_each_record_is() -> None:
     assert (receipts[0].topic, receipts[0].partition) == ("orders", 3)
 
 
-def test_a_topic_that_stamps_tells_its_own_time() -> None:
+def test_with_log_append_time_receipts_return_the_brokers_timestamp() -> None:
     batch = ProducerBatch("orders", 3)
     receipt = batch.append(100, None, b"v")
     batch.complete(40, 999)
@@ -134,7 +134,7 @@ def test_a_topic_that_stamps_tells_its_own_time() -> None:
     assert receipt.result().timestamp_ms == 999
 
 
-def test_without_an_offset_no_receipt_has_one() -> None:
+def test_without_a_base_offset_receipts_have_no_offset() -> None:
     batch = ProducerBatch("orders", 3)
     receipts = [batch.append(100, None, b"v") for _ in range(2)]
     batch.complete(-1)
@@ -142,7 +142,7 @@ def test_without_an_offset_no_receipt_has_one() -> None:
     assert [receipt.result().offset for receipt in receipts] == [-1, -1]
 
 
-def test_a_failure_is_raised_for_every_record_with_its_own_words() -> None:
+def test_a_failure_is_raised_for_every_record_with_its_own_message() -> None:
     batch = ProducerBatch("orders", 3)
     receipts = [batch.append(100, None, b"v") for _ in range(2)]
     batch.fail(ValueError("the batch"), {1: ValueError("this one")})
@@ -153,7 +153,7 @@ def test_a_failure_is_raised_for_every_record_with_its_own_words() -> None:
     assert "failed" in repr(receipts[1])
 
 
-def test_a_failure_that_nobody_asked_for_is_known() -> None:
+def test_a_failure_that_the_application_has_not_seen_is_known() -> None:
     batch = ProducerBatch("orders", 3)
     receipts = [batch.append(100, None, b"v") for _ in range(2)]
     batch.fail(ValueError("no"))
@@ -167,20 +167,20 @@ def test_a_failure_that_nobody_asked_for_is_known() -> None:
     assert [*asked, batch.has_unasked_failure] == [True, True, False]
 
 
-def test_callbacks_are_told_before_or_after(caplog: pytest.LogCaptureFixture) -> None:
-    told: list[Any] = []
+def test_callbacks_may_be_added_before_or_after_completion(caplog: pytest.LogCaptureFixture) -> None:
+    reported: list[Any] = []
     batch = ProducerBatch("orders", 3)
     receipt = batch.append(100, None, b"v")
     receipt.add_done_callback(lambda each: 1 / 0)
-    receipt.add_done_callback(told.append)
+    receipt.add_done_callback(reported.append)
     batch.complete(40)
-    receipt.add_done_callback(told.append)
+    receipt.add_done_callback(reported.append)
 
-    assert told == [receipt, receipt]
+    assert reported == [receipt, receipt]
     assert "a callback of a receipt raised" in caplog.text
 
 
-def test_a_wait_goes_on_in_the_part_that_has_the_record() -> None:
+def test_after_a_split_a_wait_continues_in_the_part_that_has_the_record() -> None:
     waited: list[Any] = []
 
     class Waiting:
@@ -194,22 +194,22 @@ def test_a_wait_goes_on_in_the_part_that_has_the_record() -> None:
                 batch.complete(50 + parts.index(batch))
 
     parts: list[Any] = []
-    told: list[Any] = []
+    reported: list[Any] = []
     batch = ProducerBatch("orders", 3, Waiting())
     receipts = [batch.append(100 + number, None, b"v") for number in range(3)]
-    receipts[1].add_done_callback(told.append)
+    receipts[1].add_done_callback(reported.append)
     batch.seal()
 
     assert receipts[2].result(5).offset == 52
     assert waited == [batch, parts[2]]
     assert not receipts[1].done()
     parts[1].fail(ValueError("no"))
-    assert told == [receipts[1]]
+    assert reported == [receipts[1]]
     assert not parts[1].has_unasked_failure
 
 
-def test_all_who_wait_for_a_batch_at_once_are_told() -> None:
-    """Two that began to wait at the same moment each had an event of their own, and one of them was never set."""
+def test_all_threads_that_wait_for_a_batch_are_woken() -> None:
+    """Two threads that began to wait at the same moment each had an event, and one of them was never set."""
 
     class Waiting:
         def wait_for(self, batch: Any, timeout: float | None) -> None:
@@ -218,13 +218,13 @@ def test_all_who_wait_for_a_batch_at_once_are_told() -> None:
     for _ in range(50):
         batch = ProducerBatch("orders", 3, Waiting())
         receipts = [batch.append(100, None, b"v") for _ in range(8)]
-        told: list[Any] = []
+        reported: list[Any] = []
         begin = threading.Barrier(len(receipts) + 1)
 
-        def ask(receipt: Any, begin: threading.Barrier = begin, told: list[Any] = told) -> None:
+        def ask(receipt: Any, begin: threading.Barrier = begin, reported: list[Any] = reported) -> None:
             begin.wait()
-            receipt.add_done_callback(lambda each: told.append("callback"))
-            told.append(receipt.result(30).offset)
+            receipt.add_done_callback(lambda each: reported.append("callback"))
+            reported.append(receipt.result(30).offset)
 
         threads = [threading.Thread(target=ask, args=(receipt,)) for receipt in receipts]
         for thread in threads:
@@ -234,7 +234,7 @@ def test_all_who_wait_for_a_batch_at_once_are_told() -> None:
         for thread in threads:
             thread.join(30)
 
-        assert sorted(map(str, told)) == sorted([str(number) for number in range(8)] + ["callback"] * 8)
+        assert sorted(map(str, reported)) == sorted([str(number) for number in range(8)] + ["callback"] * 8)
 
 
 async def test_a_receipt_can_be_awaited() -> None:
@@ -272,7 +272,7 @@ async def test_a_receipt_that_is_awaited_can_be_completed_by_another_thread() ->
     thread.join()
 
 
-async def test_awaiting_a_receipt_of_the_same_loop_does_not_wake_the_loop_by_a_system_call(
+async def test_awaiting_a_receipt_on_the_same_loop_needs_no_system_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     batch = ProducerBatch("orders", 3)
@@ -291,6 +291,6 @@ async def test_awaiting_a_receipt_of_the_same_loop_does_not_wake_the_loop_by_a_s
     assert (await waiting).offset == 40
 
 
-def test_a_receipt_cannot_be_made_by_hand() -> None:
+def test_a_receipt_cannot_be_constructed() -> None:
     with pytest.raises(TypeError):
         Receipt()

@@ -13,7 +13,7 @@ from penstock.records.batch import (
     NewRecord,
     Record,
     TimestampType,
-    place,
+    assign_offsets,
     read_magic,
     set_max_timestamp,
     stamp_append_time,
@@ -26,13 +26,13 @@ def header_of(batch: bytearray) -> BatchHeader:
     return kernel.check_batch(batch)
 
 
-def test_a_header_tells_the_offsets_that_its_batch_takes() -> None:
+def test_a_header_has_the_offsets_of_its_batch() -> None:
     header = header_of(kernel.build_batch(RECORDS, base_offset=100))
 
     assert (header.base_offset, header.last_offset, header.next_offset) == (100, 102, 103)
 
 
-def test_attributes_are_told_apart() -> None:
+def test_attributes_are_decoded() -> None:
     batch = kernel.build_batch(RECORDS, compression=Compression.LZ4, is_transactional=True, is_control=True)
 
     header = header_of(batch)
@@ -44,7 +44,7 @@ def test_attributes_are_told_apart() -> None:
     assert header.delete_horizon_ms is None
 
 
-def test_a_delete_horizon_stands_in_place_of_the_base_timestamp() -> None:
+def test_a_delete_horizon_replaces_the_base_timestamp() -> None:
     header = header_of(kernel.build_batch(RECORDS))._replace(attributes=DELETE_HORIZON_MASK)
 
     assert header.delete_horizon_ms == 1000
@@ -56,32 +56,32 @@ def test_sequences_wrap_to_zero() -> None:
     assert header_of(batch).last_sequence == 0
 
 
-def test_a_batch_of_no_idempotent_producer_has_no_sequence() -> None:
+def test_a_batch_without_a_producer_id_has_no_sequence() -> None:
     header = header_of(kernel.build_batch(RECORDS))
 
     assert not header.has_producer_id
     assert header.last_sequence == -1
 
 
-def test_placing_a_batch_leaves_its_checksum_valid() -> None:
+def test_assigning_offsets_keeps_the_checksum_valid() -> None:
     batch = kernel.build_batch(RECORDS)
     before = header_of(batch)
 
-    place(memoryview(batch), 0, base_offset=2**40, leader_epoch=7)
+    assign_offsets(memoryview(batch), 0, base_offset=2**40, leader_epoch=7)
 
     assert header_of(batch) == before._replace(base_offset=2**40, leader_epoch=7)
 
 
-def test_placing_the_second_batch_of_a_buffer_leaves_the_first_alone() -> None:
+def test_assigning_offsets_to_the_second_batch_keeps_the_first() -> None:
     first = kernel.build_batch(RECORDS)
     both = first + kernel.build_batch(RECORDS)
 
-    place(both, len(first), base_offset=3, leader_epoch=1)
+    assign_offsets(both, len(first), base_offset=3, leader_epoch=1)
 
     assert [header.base_offset for header in kernel.check_batches(both)] == [0, 3]
 
 
-def test_append_time_is_given_to_every_record() -> None:
+def test_append_time_applies_to_every_record() -> None:
     batch = kernel.build_batch(RECORDS, compression=Compression.GZIP)
 
     stamp_append_time(batch, 0, 5_000)
@@ -93,7 +93,7 @@ def test_append_time_is_given_to_every_record() -> None:
     assert [record.timestamp for record in kernel.iterate_records(batch)] == [5_000] * 3
 
 
-def test_a_corrected_maximum_is_under_the_checksum() -> None:
+def test_the_checksum_covers_a_corrected_max_timestamp() -> None:
     prefix = b"before"
     batch = bytearray(prefix) + kernel.build_batch(RECORDS) + b"after"
 
@@ -113,7 +113,7 @@ def test_the_magic_byte_is_found_in_every_format() -> None:
 
 @pytest.mark.parametrize("field", BatchHeader._fields)
 def test_every_field_of_a_header_is_read_from_its_own_bytes(field: str) -> None:
-    """Guards the compiled layout: fields that were swapped would be equal in most batches."""
+    """Protects the compiled layout: swapped fields would be equal in most batches."""
     batch = kernel.build_batch(
         [Record(10, 1_111, b"k", b"v"), Record(15, 2_222, b"k", b"v")],
         producer_id=3_333,

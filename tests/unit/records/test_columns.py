@@ -29,7 +29,7 @@ RECORDS = [
 ]
 
 
-def test_columns_hold_what_the_records_hold() -> None:
+def test_columns_have_the_values_of_the_records() -> None:
     table = decode_columns(kernel.build_batch(RECORDS, base_offset=40))
 
     table.validate(full=True)
@@ -51,7 +51,7 @@ def test_columns_hold_what_the_records_hold() -> None:
     }
 
 
-def test_headers_may_be_left_out_or_left_as_they_are() -> None:
+def test_headers_may_be_omitted_or_returned_raw() -> None:
     batch = kernel.build_batch(RECORDS)
 
     without = decode_columns(batch, headers=HeaderColumn.NONE)
@@ -77,7 +77,7 @@ def test_a_fetch_response_is_one_table() -> None:
     assert table.column("offset").to_pylist() == [0, 1, 2, 4, 5, 6]
 
 
-def test_nothing_is_an_empty_table() -> None:
+def test_no_bytes_are_an_empty_table() -> None:
     for headers in HeaderColumn:
         table = decode_columns(b"", headers=headers)
         table.validate(full=True)
@@ -86,7 +86,7 @@ def test_nothing_is_an_empty_table() -> None:
     assert list(iterate_columns(b"")) == []
 
 
-def test_only_the_offsets_asked_for_are_there() -> None:
+def test_only_the_requested_offsets_are_returned() -> None:
     data = kernel.build_batch(RECORDS, base_offset=10) + kernel.build_batch(RECORDS, base_offset=13)
 
     table = decode_columns(data, first_offset=12, end_offset=14)
@@ -96,7 +96,7 @@ def test_only_the_offsets_asked_for_are_there() -> None:
     table.validate(full=True)
 
 
-def test_a_reader_can_leave_out_batches() -> None:
+def test_a_reader_can_skip_batches() -> None:
     data = kernel.build_batch(RECORDS, base_offset=10, producer_id=1, producer_epoch=0, base_sequence=0)
     data += kernel.build_batch(RECORDS, base_offset=13, producer_id=2, producer_epoch=0, base_sequence=0)
 
@@ -105,7 +105,7 @@ def test_a_reader_can_leave_out_batches() -> None:
     assert table.column("offset").to_pylist() == [13, 14, 15]
 
 
-def test_pieces_have_at_most_the_rows_asked_for() -> None:
+def test_pieces_have_at_most_rows_max_rows() -> None:
     data = b"".join(bytes(kernel.build_batch(RECORDS, base_offset=3 * i)) for i in range(5))
     data += kernel.build_batch([NewRecord(i, None, b"v") for i in range(25)], base_offset=15)
 
@@ -115,7 +115,7 @@ def test_pieces_have_at_most_the_rows_asked_for() -> None:
     assert [offset for piece in pieces for offset in piece.column("offset").to_pylist()] == list(range(40))
 
 
-def test_append_time_is_every_records_time() -> None:
+def test_append_time_replaces_the_timestamps_of_all_records() -> None:
     batch = kernel.build_batch(RECORDS[::2], timestamp_type=TimestampType.LOG_APPEND_TIME)
 
     times = decode_columns(batch).column("timestamp").to_pylist()
@@ -124,7 +124,7 @@ def test_append_time_is_every_records_time() -> None:
     assert times[0].microsecond == 125_000
 
 
-def test_whose_a_time_is_can_be_told_of_every_row() -> None:
+def test_timestamp_types_can_be_returned_per_row() -> None:
     brokers, producers = (
         kernel.build_batch(RECORDS, timestamp_type=kind)
         for kind in (TimestampType.LOG_APPEND_TIME, TimestampType.CREATE_TIME)
@@ -142,7 +142,7 @@ def test_whose_a_time_is_can_be_told_of_every_row() -> None:
         assert table.column("timestamp_type").to_pylist() == expected
 
 
-def test_damage_is_found() -> None:
+def test_damage_is_detected() -> None:
     batch = kernel.build_batch(RECORDS)
     batch[-1] ^= 1
 
@@ -150,14 +150,14 @@ def test_damage_is_found() -> None:
         decode_columns(batch)
 
 
-def test_a_bomb_is_refused() -> None:
+def test_a_decompression_bomb_is_refused() -> None:
     batch = kernel.build_batch([(1, None, bytes(1_000_000), ())], compression=Compression.LZ4)
 
     with pytest.raises(TooLarge):
         decode_columns(batch, limit_bytes=1_000_000)
 
 
-def test_times_beyond_the_range_stop_at_its_ends() -> None:
+def test_timestamps_out_of_range_are_clamped() -> None:
     assert microseconds(2**62) == 2**63 - 1
     assert microseconds(-(2**62)) == -(2**63)
     assert microseconds(-5) == -5_000

@@ -1,4 +1,4 @@
-"""The four codecs: their framings, and what they do with bombs and damage."""
+"""The four codecs: framings, decompression bombs and damage."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ SAMPLES = {
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("name", SAMPLES)
-def test_what_is_compressed_comes_back(codec: Compression, name: str) -> None:
+def test_compressed_data_is_decompressed(codec: Compression, name: str) -> None:
     data = SAMPLES[name]
 
     for level in LEVELS[codec]:
         assert bytes(decompress(codec, compress(codec, data, level))) == data
 
 
-def test_no_codec_leaves_data_alone() -> None:
+def test_without_a_codec_data_stays_the_same() -> None:
     assert compress(Compression.NONE, b"data") == b"data"
     assert decompress(Compression.NONE, b"data", limit_bytes=0) == b"data"
 
@@ -63,11 +63,11 @@ def test_a_higher_level_is_smaller(codec: int, low: int, high: int) -> None:
     assert len(compress(Compression(codec), TEXT, high)) < len(compress(Compression(codec), TEXT, low))
 
 
-# Others' codecs, as oracle ---------------------------------------------------------------------------------------
+# Other implementations as oracle -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_gzip_is_the_one_of_the_standard_library(name: str) -> None:
+def test_gzip_is_compatible_with_the_standard_library(name: str) -> None:
     data = SAMPLES[name]
 
     assert gzip.decompress(compress(Compression.GZIP, data)) == data
@@ -75,7 +75,7 @@ def test_gzip_is_the_one_of_the_standard_library(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_zstd_and_lz4_are_those_of_arrow(name: str) -> None:
+def test_zstd_and_lz4_are_compatible_with_arrow(name: str) -> None:
     data = SAMPLES[name]
 
     for codec, other in ((Compression.ZSTD, "zstd"), (Compression.LZ4, "lz4")):
@@ -85,7 +85,7 @@ def test_zstd_and_lz4_are_those_of_arrow(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_snappy_is_taken_without_its_framing_too(name: str) -> None:
+def test_snappy_is_read_without_its_framing_too(name: str) -> None:
     data = SAMPLES[name]
     raw = pyarrow.compress(data, codec="snappy", asbytes=True)
 
@@ -118,7 +118,7 @@ def test_joined_snappy_streams_are_one() -> None:
     assert bytes(decompress(Compression.SNAPPY, joined)) == b"one two"
 
 
-def test_lz4_blocks_are_independent_because_the_java_client_demands_it() -> None:
+def test_lz4_blocks_are_independent_as_the_java_client_requires() -> None:
     frame = bytes(compress(Compression.LZ4, TEXT))
 
     assert frame.startswith(LZ4_HEAD)
@@ -159,7 +159,7 @@ def test_the_limit_is_exact(codec: Compression, name: str) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("size", [0, 1, 5, 17, 100])
-def test_data_that_is_cut_off_is_corrupt(codec: Compression, size: int) -> None:
+def test_truncated_data_is_corrupt(codec: Compression, size: int) -> None:
     with pytest.raises(CorruptBatch):
         decompress(codec, bytes(compress(codec, TEXT))[:size])
 
@@ -178,7 +178,7 @@ def test_noise_and_damage_are_refused_or_stay_within_the_limit(
             assert len(decompress(codec, data, limit_bytes=6000)) <= 6000
 
 
-def test_a_snappy_block_cannot_claim_memory_that_its_bytes_could_not_fill() -> None:
+def test_a_snappy_block_cannot_declare_more_than_its_bytes_can_hold() -> None:
     claims_2_gib = b"\xff\xff\xff\xff\x07" + b"\x00a"
 
     with pytest.raises(CorruptBatch):
@@ -203,7 +203,7 @@ def snappy_bomb(mebibytes: int) -> bytes:
 
 
 def zstd_bomb(mebibytes: int) -> bytes:
-    """Blocks of four bytes that stand for 128 KiB each."""
+    """Blocks of four bytes that decompress to 128 KiB each."""
     repeated = (128 * 1024 << 3 | 1 << 1).to_bytes(3, "little") + b"\x00"
     last = (0 << 3 | 0 << 1 | 1).to_bytes(3, "little")
     return b"\x28\xb5\x2f\xfd\x00\x58" + repeated * (8 * mebibytes) + last
@@ -218,7 +218,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_bomb_is_what_it_seems(codec: Compression) -> None:
+def test_a_decompression_bomb_is_what_it_seems(codec: Compression) -> None:
     """Without this, the next test could pass because the bombs are merely malformed."""
     bomb = bytearray(BOMBS[codec](2))
     if codec is Compression.GZIP:
@@ -244,7 +244,7 @@ except TooLarge:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_bomb_takes_no_more_memory_than_its_limit(codec: Compression) -> None:
+def test_a_decompression_bomb_takes_no_more_memory_than_its_limit(codec: Compression) -> None:
     answer = subprocess.run(
         [sys.executable, "-c", CONFINED, str(int(codec))],
         input=BOMBS[codec](2000),

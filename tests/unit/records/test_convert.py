@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.records import convert, kernel
-from penstock.records.batch import Compression, NewRecord, Record, TimestampType, place
+from penstock.records.batch import Compression, NewRecord, Record, TimestampType, assign_offsets
 from penstock.records.convert import down_convert, recompress, up_convert
 from penstock.records.errors import InvalidBatch, InvalidTimestamp, TooLarge, UnsupportedCompression
 from penstock.records.message_set import read_message_set, write_message_set
@@ -24,7 +24,7 @@ OLD_CODECS = [codec for codec in Compression if codec is not Compression.ZSTD]
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", OLD_CODECS)
-def test_what_old_producers_send_becomes_one_batch(magic: int, codec: Compression) -> None:
+def test_message_sets_become_one_batch(magic: int, codec: Compression) -> None:
     sent = write_message_set([r._replace(offset=r.offset + 5) for r in OLD], magic=magic, codec=codec)
 
     batch = up_convert(sent)
@@ -40,7 +40,7 @@ def test_what_old_producers_send_becomes_one_batch(magic: int, codec: Compressio
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", OLD_CODECS)
-def test_batches_become_what_old_consumers_read(magic: int, codec: Compression) -> None:
+def test_batches_become_message_sets_for_old_consumers(magic: int, codec: Compression) -> None:
     batch = kernel.build_batch(RECORDS, base_offset=500, compression=codec)
 
     message_set = read_message_set(down_convert(batch, magic=magic))
@@ -52,7 +52,7 @@ def test_batches_become_what_old_consumers_read(magic: int, codec: Compression) 
     assert [r.timestamp for r in message_set.records] == ([1000, 1004, 1002] if magic else [-1] * 3)
 
 
-def test_append_time_survives_the_way_down() -> None:
+def test_append_time_survives_down_conversion() -> None:
     batch = kernel.build_batch(RECORDS, timestamp_type=TimestampType.LOG_APPEND_TIME)
 
     message_set = read_message_set(down_convert(batch, magic=1))
@@ -61,7 +61,7 @@ def test_append_time_survives_the_way_down() -> None:
     assert [r.timestamp for r in message_set.records] == [1004] * 3
 
 
-def test_control_batches_and_incomplete_ones_are_left_out_on_the_way_down() -> None:
+def test_down_conversion_skips_control_batches_and_incomplete_ones() -> None:
     data = kernel.build_batch(RECORDS, base_offset=0)
     marker = kernel.build_batch([(1, bytes(4), bytes(6), ())], base_offset=3, is_control=True)
     more = kernel.build_batch(RECORDS, base_offset=4)
@@ -77,7 +77,7 @@ def test_only_control_batches_are_an_empty_set() -> None:
     assert down_convert(marker, magic=1) == b""
 
 
-def test_records_before_the_one_asked_for_are_left_out_where_they_can_be() -> None:
+def test_uncompressed_records_before_the_requested_offset_are_skipped() -> None:
     plain = kernel.build_batch(RECORDS, base_offset=10)
     compressed = kernel.build_batch(RECORDS, base_offset=13, compression=Compression.GZIP)
 
@@ -86,21 +86,21 @@ def test_records_before_the_one_asked_for_are_left_out_where_they_can_be() -> No
     assert [record.offset for record in message_set.records] == [11, 12, 13, 14, 15]
 
 
-def test_zstd_cannot_be_given_to_old_consumers() -> None:
+def test_zstd_cannot_be_sent_to_old_consumers() -> None:
     batch = kernel.build_batch(RECORDS, compression=Compression.ZSTD)
 
     with pytest.raises(UnsupportedCompression):
         down_convert(batch, magic=1)
 
 
-def test_what_comes_before_zstd_is_given_to_old_consumers() -> None:
+def test_batches_before_zstd_are_sent_to_old_consumers() -> None:
     plain, zstd = kernel.build_batch(RECORDS), kernel.build_batch(RECORDS, compression=Compression.ZSTD)
 
     assert down_convert(plain + zstd + plain, magic=1) == down_convert(plain, magic=1)
 
 
 @pytest.mark.parametrize("codec", OLD_CODECS)
-def test_a_batch_of_very_many_records_goes_down_in_pieces(
+def test_a_batch_of_very_many_records_is_converted_in_pieces(
     codec: Compression, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(convert, "RECORDS_AT_ONCE", 7)
@@ -112,21 +112,21 @@ def test_a_batch_of_very_many_records_goes_down_in_pieces(
     assert [(r.offset, r.value) for r in message_set.records] == [(500 + n, b"%d" % n) for n in range(50)]
 
 
-def test_a_producer_may_not_send_a_wrapper_beside_others() -> None:
+def test_a_producer_may_not_send_a_wrapper_with_other_messages() -> None:
     sent = write_message_set(OLD, magic=1, codec=Compression.GZIP)
 
     with pytest.raises(InvalidBatch, match="only one"):
         up_convert(sent + sent)
 
 
-def test_a_producer_may_not_claim_append_time() -> None:
+def test_a_producer_may_not_use_log_append_time() -> None:
     sent = write_message_set(OLD, magic=1, timestamp_type=TimestampType.LOG_APPEND_TIME)
 
     with pytest.raises(InvalidTimestamp):
         up_convert(sent)
 
 
-def test_a_negative_time_is_refused() -> None:
+def test_a_negative_timestamp_is_refused() -> None:
     with pytest.raises(InvalidTimestamp):
         up_convert(write_message_set([Record(0, -2, b"k", b"v")], magic=1))
 
@@ -137,7 +137,7 @@ def test_records_survive_another_codec(before: Compression, after: Compression) 
     batch = kernel.build_batch(
         RECORDS, compression=before, producer_id=7, producer_epoch=1, base_sequence=30, is_transactional=True
     )
-    place(batch, 0, base_offset=12, leader_epoch=3)
+    assign_offsets(batch, 0, base_offset=12, leader_epoch=3)
 
     again = recompress(batch, after)
 
@@ -157,7 +157,7 @@ def test_the_batch_at_a_position_is_recompressed() -> None:
     assert kernel.check_batch(again).record_count == 1
 
 
-def test_recompression_finds_compressed_records_that_lie() -> None:
+def test_recompression_detects_invalid_compressed_records() -> None:
     batch = kernel.build_batch(RECORDS, compression=Compression.GZIP)
     batch[60] = 9  # records, of which there are three
     batch[26] = 8
@@ -181,7 +181,7 @@ def test_recompression_of_a_bomb_is_refused() -> None:
     st.sampled_from(OLD_CODECS),
     st.integers(0, 2**50),
 )
-def test_records_survive_the_way_down_and_up(
+def test_records_survive_conversion_both_ways(
     fields: list[tuple[int, bytes | None, bytes | None]], codec: Compression, base_offset: int
 ) -> None:
     records = [NewRecord(*each) for each in fields]
@@ -189,5 +189,5 @@ def test_records_survive_the_way_down_and_up(
 
     again = up_convert(down_convert(batch, magic=1))
 
-    place(again, 0, base_offset=base_offset, leader_epoch=-1)
+    assign_offsets(again, 0, base_offset=base_offset, leader_epoch=-1)
     assert list(kernel.iterate_records(again)) == list(kernel.iterate_records(batch))

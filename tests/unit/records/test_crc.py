@@ -12,7 +12,7 @@ def test_the_checksum_is_castagnolis() -> None:
     assert crc32c(b"123456789") == 0xE3069283
 
 
-def test_loading_it_does_not_load_what_a_start_should_not_wait_for() -> None:
+def test_loading_it_does_not_import_slow_modules() -> None:
     program = (
         "import sys; from penstock.records.crc import crc32c; print('importlib.metadata' in sys.modules)"
     )

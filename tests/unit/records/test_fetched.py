@@ -53,7 +53,7 @@ def text(messages: Any) -> str:
     return "".join(message.value.decode() for message in messages)
 
 
-def test_a_message_has_what_the_record_has() -> None:
+def test_a_message_has_the_fields_of_the_record() -> None:
     data = kernel.build_batch(RECORDS, base_offset=40, leader_epoch=7)
 
     messages = list(FetchedRecords("orders", 3, data, 40))
@@ -80,7 +80,7 @@ def test_a_message_has_what_the_record_has() -> None:
     ]
 
 
-def test_the_brokers_time_is_told_as_such() -> None:
+def test_log_append_time_is_marked() -> None:
     data = batch(0, "ab", timestamp_type=TimestampType.LOG_APPEND_TIME)
 
     messages = FetchedRecords("orders", 0, data, 0).take(10)
@@ -115,11 +115,11 @@ def test_a_message_survives_pickling() -> None:
     assert type(copy) is kernel.Message
 
 
-def test_a_time_beyond_the_calendar_is_none() -> None:
+def test_a_timestamp_beyond_the_calendar_is_none() -> None:
     assert Message("orders", 0, 0, 2**62).time is None
 
 
-def test_a_message_whose_value_leads_back_to_it_can_be_collected() -> None:
+def test_a_message_whose_value_refers_to_it_can_be_garbage_collected() -> None:
     class Value:
         message: Any = None
 
@@ -129,7 +129,7 @@ def test_a_message_whose_value_leads_back_to_it_can_be_collected() -> None:
     message.value.message = message
 
 
-# Steps through a partition -------------------------------------------------------------------------------------------
+# Positions -------------------------------------------------------------------------------------------------------
 
 
 def test_reading_begins_at_the_position_within_a_batch() -> None:
@@ -140,7 +140,7 @@ def test_reading_begins_at_the_position_within_a_batch() -> None:
     assert records.is_exhausted
 
 
-def test_as_many_are_taken_as_asked_for() -> None:
+def test_at_most_the_requested_number_is_taken() -> None:
     records = FetchedRecords("orders", 0, batch(0, "abc") + batch(3, "def"), 0)
 
     taken = [(text(records.take(2)), records.next_offset) for _ in range(4)]
@@ -148,7 +148,7 @@ def test_as_many_are_taken_as_asked_for() -> None:
     assert taken == [("ab", 2), ("cd", 4), ("ef", 6), ("", 6)]
 
 
-def test_the_place_of_the_next_fetch_is_known_before_anything_is_read() -> None:
+def test_the_next_fetch_offset_is_known_before_anything_is_read() -> None:
     data = (
         batch(0, "abc", leader_epoch=3) + batch(3, "de", leader_epoch=4) + batch(5, "f", leader_epoch=5)[:-1]
     )
@@ -162,13 +162,13 @@ def test_the_place_of_the_next_fetch_is_known_before_anything_is_read() -> None:
     assert text(records) == "de"
 
 
-def test_nothing_leads_nowhere() -> None:
+def test_an_empty_response_does_not_move_the_position() -> None:
     records = FetchedRecords("orders", 0, b"", 9)
 
     assert (records.end_offset, records.take(5), records.next_offset) == (9, [], 9)
 
 
-def test_offsets_that_compaction_took_are_passed() -> None:
+def test_offsets_removed_by_compaction_are_skipped() -> None:
     data = bytearray(kernel.build_batch([Record(0, 1, None, b"a", ()), Record(5, 1, None, b"b", ())]))
     records = FetchedRecords("orders", 0, data, 1)
 
@@ -203,7 +203,7 @@ def test_old_formats_are_read(magic: int, codec: Compression) -> None:
 # Transactions --------------------------------------------------------------------------------------------------------
 
 
-def test_control_records_are_never_shown() -> None:
+def test_control_records_are_never_returned() -> None:
     data = transaction(0, "ab", 1) + marker(2, 1, is_commit=False) + batch(3, "c")
 
     records = FetchedRecords("orders", 0, data, 0)
@@ -211,14 +211,14 @@ def test_control_records_are_never_shown() -> None:
     assert text(records) == "abc"
 
 
-def test_the_offset_of_a_marker_at_the_end_is_passed() -> None:
+def test_the_offset_of_a_marker_at_the_end_is_skipped() -> None:
     records = FetchedRecords("orders", 0, transaction(0, "ab", 1) + marker(2, 1, is_commit=True), 0)
 
     assert text(records.take(10)) == "ab"
     assert records.next_offset == 3
 
 
-def test_aborted_transactions_are_left_out_for_a_reader_of_committed_records() -> None:
+def test_read_committed_skips_aborted_transactions() -> None:
     data = b"".join(
         (
             transaction(0, "ab", 1),
@@ -245,10 +245,10 @@ def test_a_transaction_that_was_compacted_away_does_not_hide_the_next_of_its_pro
     assert text(FetchedRecords("orders", 0, data, 5, aborted=[(1, 3)])) == "a"
 
 
-# What is wrong -------------------------------------------------------------------------------------------------------
+# Errors ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_damaged_batch_is_told_when_its_turn_comes_and_never_passed() -> None:
+def test_a_damaged_batch_raises_when_it_is_reached_and_is_never_skipped() -> None:
     damaged = bytearray(batch(2, "cd"))
     damaged[-1] ^= 1
     records = FetchedRecords("orders", 0, batch(0, "ab") + damaged + batch(4, "e"), 0)
@@ -268,7 +268,7 @@ def test_checksums_may_be_left_unchecked() -> None:
     assert text(FetchedRecords("orders", 0, damaged, 0, checks_crcs=False)) == "ac"
 
 
-def test_a_length_that_cannot_be_is_told_after_what_stands_before() -> None:
+def test_an_impossible_length_raises_after_the_records_before_it() -> None:
     liar = bytearray(batch(2, "c"))
     liar[8:12] = (20).to_bytes(4, "big")
     records = FetchedRecords("orders", 0, batch(0, "ab") + liar, 0)
@@ -298,7 +298,7 @@ def test_a_malformed_record_ends_reading_before_it() -> None:
             next(records)
 
 
-def test_what_cannot_be_decoded_is_kept_and_may_be_asked_for_again() -> None:
+def test_a_record_that_cannot_be_decoded_is_kept_and_raises_again() -> None:
     faults = [ValueError("no number")]
 
     def decode(data: bytes) -> int:
@@ -315,7 +315,7 @@ def test_what_cannot_be_decoded_is_kept_and_may_be_asked_for_again() -> None:
     assert [message.value for message in records.take(10)] == [2, 3]
 
 
-def test_nothing_is_not_decoded() -> None:
+def test_null_is_not_decoded() -> None:
     records = FetchedRecords("orders", 0, kernel.build_batch(RECORDS), 0, decode_key=str, decode_value=len)
 
     assert [(message.key, message.value) for message in records] == [
@@ -325,7 +325,7 @@ def test_nothing_is_not_decoded() -> None:
     ]
 
 
-def test_what_went_wrong_is_explained() -> None:
+def test_errors_are_explained() -> None:
     def explain(error: Exception, offset: int, data: bytes | None, is_key: bool) -> BaseException:
         return LookupError(type(error).__name__, offset, data, is_key)
 
@@ -363,7 +363,7 @@ def test_columns_are_filled_batch_by_batch() -> None:
 
 
 class Growing(bytearray):
-    """Memory as Arrow's pool has it."""
+    """Memory like that of Arrow's pool."""
 
     growth_count = 0
 
@@ -375,7 +375,7 @@ class Growing(bytearray):
             del self[size:]
 
 
-def test_room_for_all_batches_of_an_answer_is_made_at_once() -> None:
+def test_memory_for_all_batches_of_a_response_is_reserved_at_once() -> None:
     made: list[Growing] = []
 
     def allocate(size: int) -> Growing:
@@ -394,8 +394,8 @@ def test_room_for_all_batches_of_an_answer_is_made_at_once() -> None:
     assert not any(memory.growth_count for memory in made)
 
 
-def test_memory_that_was_not_foreseen_grows() -> None:
-    """How much compressed batches hold is not known before."""
+def test_memory_grows_beyond_what_was_reserved() -> None:
+    """The size of compressed batches is not known before."""
     data = b"".join(batch(at, "abcdef" * 10, compression=Compression.GZIP) for at in range(0, 300, 60))
     records = FetchedRecords("orders", 0, data, 0)
     builder = kernel.ColumnBuilder(HeaderColumn.LIST, Growing)
@@ -410,7 +410,7 @@ def test_memory_that_was_not_foreseen_grows() -> None:
     assert not any(columns.key.validity)
 
 
-def test_columns_end_before_the_offset_that_was_named() -> None:
+def test_columns_end_before_end_offset() -> None:
     records = FetchedRecords("orders", 0, batch(0, "abc") + batch(3, "def"), 0)
 
     assert columns_of(records, rows_max=100, end_offset=2) == ([0, 1], False)
@@ -419,14 +419,14 @@ def test_columns_end_before_the_offset_that_was_named() -> None:
     assert columns_of(records, rows_max=100, end_offset=4) == ([3], False)
 
 
-def test_columns_go_on_in_the_midst_of_a_batch() -> None:
+def test_columns_continue_in_the_middle_of_a_batch() -> None:
     records = FetchedRecords("orders", 0, batch(0, "abc") + batch(3, "def"), 0)
     next(records)
 
     assert columns_of(records, rows_max=100) == ([1, 2, 3, 4, 5], False)
 
 
-def test_columns_leave_out_what_was_aborted_and_take_old_formats() -> None:
+def test_columns_skip_aborted_records_and_read_old_formats() -> None:
     old = bytes(write_message_set([Record(0, 5, None, b"a", ()), Record(1, 6, None, b"b", ())], magic=1))
     data = old + transaction(2, "c", 1) + marker(3, 1, is_commit=False) + batch(4, "d")
     records = FetchedRecords("orders", 0, data, 1, aborted=[(1, 2)])
@@ -447,7 +447,7 @@ def test_damage_ends_columns() -> None:
 # Streams -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_asks_for_more_only_when_the_next_message_is_wanted() -> None:
+def test_a_stream_refills_only_when_the_next_message_is_requested() -> None:
     first = FetchedRecords("orders", 0, batch(0, "abcd"), 0)
     second = FetchedRecords("orders", 1, batch(0, "ef"), 0)
     asked: list[int] = []
@@ -465,7 +465,7 @@ def test_a_stream_asks_for_more_only_when_the_next_message_is_wanted() -> None:
     assert asked == [0, 3, 5, 6]
 
 
-def test_a_stream_goes_on_behind_a_source_that_was_dropped() -> None:
+def test_a_stream_continues_after_a_dropped_source() -> None:
     first = FetchedRecords("orders", 0, batch(0, "abcd") + batch(4, "e"), 0)
     answers = iter([(first, 100), (FetchedRecords("orders", 0, batch(9, "z"), 9), 1), None])
     stream = MessageStream(lambda: next(answers))
@@ -479,7 +479,7 @@ def test_a_stream_goes_on_behind_a_source_that_was_dropped() -> None:
 
 
 def test_a_decoder_may_take_from_the_stream_that_it_decodes_for() -> None:
-    """The source was let go while it was at work, and its memory with it."""
+    """The source was released while it was in use, and its memory with it."""
     sources = iter([batch(0, "a"), batch(1, "b"), batch(2, "c"), None])
     seen: list[str] = []
 

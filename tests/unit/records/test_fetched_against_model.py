@@ -1,7 +1,7 @@
-"""The records of a fetch response against a model: a plain function from the response's bytes to all that is in it.
+"""The records of a fetch response against a model: a plain function from the response's bytes to its records.
 
-The model has no state between two calls. `FetchedRecords` does: it takes a few messages or rows at a time, and
-remembers where it stands, which record could not be returned, and which transactions are being aborted.
+The model has no state between two calls. `FetchedRecords` does: it returns a few messages or rows at a time, and keeps
+its position, the record that could not be returned, and the transactions that are being aborted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Response(NamedTuple):
 
 @st.composite
 def responses(draw: st.DrawFn) -> Response:
-    """What a reader might get: a log of some kind, damage or noise, read from the middle of it."""
+    """What a reader might get: a log of some kind, damage or noise, read from the middle."""
     noise = st.tuples(damaged_batches() | st.binary(max_size=100), st.just([0]))
     data, offsets = draw(logs() | transaction_logs() | noise)
     starts = st.sampled_from(offsets)
@@ -78,7 +78,7 @@ def transaction_logs(draw: st.DrawFn) -> tuple[bytes, list[int]]:
 
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[bytes, list[int]]:
-    """Batches and old messages one after another, the last one perhaps cut off, and the offsets where they begin."""
+    """A sequence of batches and old messages, the last one perhaps incomplete, and their first offsets."""
     parts: list[bytes] = []
     offsets = [draw(st.sampled_from([0, 5, 2**40]))]
     for _ in range(draw(st.integers(1, 8))):
@@ -92,7 +92,7 @@ def logs(draw: st.DrawFn) -> tuple[bytes, list[int]]:
 
 @st.composite
 def entry_at(draw: st.DrawFn, offset: int, records: list[NewRecord]) -> tuple[bytearray, int]:
-    """Something that begins at that offset, and how many offsets it takes."""
+    """An entry that begins at that offset, and how many offsets it takes."""
     kind = draw(KINDS)
     if kind == "marker":
         return marker(offset, draw(PRODUCERS), is_commit=draw(st.booleans())), 1
@@ -135,7 +135,7 @@ class Entry(NamedTuple):
 
 
 def entries(response: Response) -> Iterator[Entry]:
-    """What a response holds, up to an incomplete entry; raises at the first one that is damaged."""
+    """The entries of a response, up to an incomplete one; raises at the first damaged one."""
     data, _, aborted, checks_crcs = response
     open_aborts: list[tuple[int, int]] = list(aborted or [])
     aborting: set[int] = set()
@@ -172,7 +172,7 @@ def entries(response: Response) -> Iterator[Entry]:
 
 
 class Reading(NamedTuple):
-    """What a reader of a response is given, where it goes on, and which error ends it."""
+    """What a reader gets of a response, where it continues, and which error ends it."""
 
     given: list[Any]
     next_offset: int
@@ -260,7 +260,7 @@ def test_the_messages_of_a_response_are_those_of_its_batches(response: Response,
         while messages := records.take(count_max):
             assert len(messages) <= count_max
             taken += messages
-            # Fewer than were asked for: the reader has also gone past what follows and is not shown.
+            # Fewer than requested: the reader has also skipped the invisible entries that follow.
             is_past_hidden = len(messages) < count_max
             assert records.next_offset == messages[-1].offset + 1 or is_past_hidden
     except (RecordsError, OverflowError) as raised:
@@ -297,7 +297,7 @@ def test_the_columns_of_a_response_are_those_of_its_batches(response: Response, 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(responses())
-def test_the_next_fetch_begins_behind_the_last_whole_batch(response: Response) -> None:
+def test_the_next_fetch_begins_after_the_last_whole_batch(response: Response) -> None:
     end_offset, end_epoch = response.position, -1
     try:
         for entry in entries(response._replace(aborted=None, checks_crcs=False)):

@@ -1,4 +1,4 @@
-"""The way of a `send` into a batch."""
+"""From `send` into a batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strategies.records import BLOBS, HEADERS
 
 
 class Host:
-    """Remembers what it was asked; chooses partitions in turn."""
+    """Records its calls; chooses partitions in turn."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -63,7 +63,7 @@ def host() -> Host:
     return Host()
 
 
-def test_bytes_and_text_are_taken_as_they_are(host: Host) -> None:
+def test_bytes_and_text_are_accepted(host: Host) -> None:
     made = intake(host)
     made.send("orders", "väl", key=b"k", headers={"a": "x", "b": None}, partition=2, timestamp_ms=7)
     made.send("orders", partition=2, headers=[("c", bytearray(b"y"))])
@@ -90,7 +90,7 @@ def test_records_without_key_stay_until_a_batch_is_full(host: Host) -> None:
     made = intake(host)
     partitions = [made.send("orders", b"v" * 60).partition for _ in range(16)]
 
-    # Three fit a batch, and at its end they move on.
+    # Three fit a batch; at its end the partition changes.
     assert partitions == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 0, 0, 0, 1]
     assert [len(queue.closed) for queue in made.topics["orders"].queues] == [2, 1, 1, 1]
     assert host.calls == ["opened"] + ["filled"] * 5
@@ -130,7 +130,7 @@ def test_a_record_larger_than_a_batch_has_one_of_its_own(host: Host) -> None:
     assert [batch.record_count for batch in [*queue.closed, queue.open]] == [1, 1, 1]
 
 
-def test_what_is_out_of_the_ordinary_is_left_to_the_host(host: Host) -> None:
+def test_unusual_cases_are_left_to_the_host(host: Host) -> None:
     made = intake(host)
     odd = [
         {"topic": "unknown", "value": b"v"},
@@ -153,13 +153,13 @@ def test_what_is_out_of_the_ordinary_is_left_to_the_host(host: Host) -> None:
     assert host.otherwise[2] == ("orders", 5, None, None, None, None)
 
 
-def test_room_is_taken_and_given_back(host: Host) -> None:
+def test_buffer_memory_is_reserved_and_released(host: Host) -> None:
     made = intake(host, buffer_bytes=600)
     while made.send("orders", b"v" * 60, partition=0) is not None:
         pass
     queue = made.topics["orders"].queues[0]
     assert len(host.otherwise) == 1
-    left = made.room_bytes
+    left = made.available_bytes
     batch = queue.closed.popleft()
     size = batch.charged_bytes
     assert size == batch.size_bytes
@@ -167,11 +167,11 @@ def test_room_is_taken_and_given_back(host: Host) -> None:
     made.give_back(batch)
     made.give_back(batch)
 
-    assert made.room_bytes == left + size
+    assert made.available_bytes == left + size
     assert made.send("orders", b"v" * 60, partition=0) is not None
 
 
-def test_buffers_are_used_again_only_when_nobody_looks_at_them(host: Host) -> None:
+def test_buffers_are_reused_only_when_nothing_refers_to_them(host: Host) -> None:
     made = intake(host)
     kept = []
     for number in range(6):
@@ -188,7 +188,7 @@ def test_buffers_are_used_again_only_when_nobody_looks_at_them(host: Host) -> No
         assert next(iter(reference.iterate_records(bytes(sealed)))).value == bytes([number]) * 200
 
 
-def test_queues_are_told_of_once_until_they_are_forgotten(host: Host) -> None:
+def test_queues_are_reported_once_until_they_are_empty(host: Host) -> None:
     made = intake(host)
     for partition in (2, 1, 2):
         made.send("orders", b"v", partition=partition)
@@ -204,7 +204,7 @@ def test_queues_are_told_of_once_until_they_are_forgotten(host: Host) -> None:
     assert made.take_news() == [queues[2]]
 
 
-def test_serializers_are_called_and_what_they_raise_is_told(host: Host) -> None:
+def test_serializers_are_called_and_their_errors_are_reported(host: Host) -> None:
     made = intake(host)
     made.topics["typed"] = TopicQueues("typed", 1, lambda key: None, lambda value: value.upper())
     made.send("typed", "a", key=1)
@@ -218,7 +218,7 @@ def test_serializers_are_called_and_what_they_raise_is_told(host: Host) -> None:
         made.send("typed", 5)
 
 
-def test_slow_sends_append_where_they_say(host: Host) -> None:
+def test_the_slow_path_appends_to_the_given_partition(host: Host) -> None:
     made = intake(host)
     topic = made.topics["orders"]
     made.append(topic, 3, None, None, memoryview(b"v"), [("h", b"1")])
@@ -248,24 +248,24 @@ def test_a_producers_send_is_the_intakes(host: Host) -> None:
         Producer().send("orders", b"v", b"k")
 
 
-def test_a_producer_that_was_never_made_says_so_and_does_not_crash() -> None:
+def test_a_producer_without_init_raises_and_does_not_crash() -> None:
     class Producer(Sending):
         def __init__(self) -> None:
-            """Forgets what it is derived from."""
+            """Does not call its base class."""
 
     with pytest.raises(TypeError, match="super"):
         Producer().send("orders", b"v")
 
 
 @pytest.mark.parametrize("partition", [2**31, 2**63, -(2**40)])
-def test_a_partition_beyond_all_numbers_is_left_to_the_host(host: Host, partition: int) -> None:
+def test_a_huge_partition_number_is_left_to_the_host(host: Host, partition: int) -> None:
     intake(host).send("orders", b"v", partition=partition)
 
     assert host.otherwise == [("orders", b"v", None, None, partition, None)]
 
 
 @pytest.mark.parametrize("value", [b"fits", b"x" * 2000], ids=["bad header", "no room"])
-def test_headers_of_a_generator_are_not_lost_on_the_long_way(host: Host, value: bytes) -> None:
+def test_headers_of_a_generator_are_not_lost_on_the_slow_path(host: Host, value: bytes) -> None:
     pairs: list[Any] = [("a", b"1"), ("b", 5 if value == b"fits" else b"2")]
 
     intake(host).send("orders", value, headers=(pair for pair in pairs))
@@ -273,7 +273,7 @@ def test_headers_of_a_generator_are_not_lost_on_the_long_way(host: Host, value: 
     assert host.otherwise == [("orders", value, None, pairs, None, None)]
 
 
-def test_bytes_of_a_class_of_their_own_are_bytes(host: Host) -> None:
+def test_subclasses_of_bytes_are_bytes(host: Host) -> None:
     class Content(bytes):
         pass
 
@@ -283,8 +283,8 @@ def test_bytes_of_a_class_of_their_own_are_bytes(host: Host) -> None:
     assert records_of(made.topics["orders"].queues[0].take()) == [(0, 7, b"k", b"v", (("h", b"c"),))]
 
 
-def test_a_send_that_a_closing_producer_overtakes_takes_nothing_in(host: Host) -> None:
-    """The record was appended behind the last look at the queues, and its receipt stayed open for ever."""
+def test_a_send_overtaken_by_close_appends_nothing(host: Host) -> None:
+    """The record was appended after the last check of the queues, and its receipt was never completed."""
     made = intake(host)
 
     def serialize(value: str) -> bytes:
@@ -300,7 +300,7 @@ def test_a_send_that_a_closing_producer_overtakes_takes_nothing_in(host: Host) -
     assert made.take_news() == []
 
 
-def test_threads_lose_nothing_and_repeat_nothing(host: Host) -> None:
+def test_threads_lose_and_repeat_no_record(host: Host) -> None:
     made = intake(host, buffer_bytes=1 << 30)
     per_thread, senders = 2_000, 3
     done: list[Any] = []

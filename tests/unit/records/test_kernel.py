@@ -1,4 +1,4 @@
-"""What the kernel promises, and the plain reference with it; and what an installation without the kernel says."""
+"""The kernel and its plain reference; and the error of an installation without the kernel."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def kernels(request: pytest.FixtureRequest) -> SimpleNamespace:
     return implementation
 
 
-def test_a_batch_gives_back_its_records(kernels: SimpleNamespace) -> None:
+def test_a_batch_returns_its_records(kernels: SimpleNamespace) -> None:
     batch = kernels.build_batch(RECORDS, base_offset=40)
 
     records = list(kernels.iterate_records(batch))
@@ -46,7 +46,7 @@ def test_plain_tuples_are_records_too(kernels: SimpleNamespace) -> None:
     assert kernels.build_batch([tuple(record) for record in RECORDS]) == kernels.build_batch(RECORDS)
 
 
-def test_rows_are_the_records_that_they_stand_for(kernels: SimpleNamespace) -> None:
+def test_rows_are_expanded_to_records(kernels: SimpleNamespace) -> None:
     rows = RecordRows(1001, b"key", [1, -2], b"a", [2**63 - 1, 0], [-1, 2**31 - 1], b"z")
 
     batch = kernels.build_batch([RECORDS[0], rows, RECORDS[1]])
@@ -64,7 +64,7 @@ def test_rows_are_the_records_that_they_stand_for(kernels: SimpleNamespace) -> N
     "columns",
     [([1], [2], []), ([], [2], [3]), ([2**31], [2], [3]), ([1], [2**63], [3]), ([1], [2], [2**31])],
 )
-def test_rows_that_are_not_whole_are_refused(
+def test_incomplete_rows_are_refused(
     kernels: SimpleNamespace, columns: tuple[list[int], list[int], list[int]]
 ) -> None:
     numbers, longs, ints = columns
@@ -100,7 +100,7 @@ def test_keys_and_values_may_be_any_buffer(kernels: SimpleNamespace) -> None:
     ],
     ids=["none", "too short", "same offset", "falling offset", "offsets too far apart"],
 )
-def test_what_no_batch_can_hold_is_refused(kernels: SimpleNamespace, records: list[Record]) -> None:
+def test_records_that_do_not_fit_a_batch_are_refused(kernels: SimpleNamespace, records: list[Record]) -> None:
     with pytest.raises(ValueError):
         kernels.build_batch(records)
 
@@ -108,13 +108,15 @@ def test_what_no_batch_can_hold_is_refused(kernels: SimpleNamespace, records: li
 @pytest.mark.parametrize(
     "record", [(1, "text", b"v", ()), (1, b"k", 5, ()), (1, b"k", b"v", [(b"bytes", b"")])]
 )
-def test_text_and_numbers_are_no_keys_or_values(kernels: SimpleNamespace, record: object) -> None:
+def test_text_and_numbers_are_not_accepted_as_keys_or_values(
+    kernels: SimpleNamespace, record: object
+) -> None:
     with pytest.raises((TypeError, AttributeError)):
         kernels.build_batch([record])
 
 
 @pytest.mark.parametrize("codec", Compression)
-def test_compressed_records_come_back(kernels: SimpleNamespace, codec: Compression) -> None:
+def test_compressed_records_are_read_back(kernels: SimpleNamespace, codec: Compression) -> None:
     batch = kernels.build_batch(RECORDS, compression=codec)
 
     assert kernels.check_batch(batch).compression is codec
@@ -129,7 +131,7 @@ def test_a_level_is_passed_to_the_codec(kernels: SimpleNamespace) -> None:
     assert sizes[0] > sizes[1]
 
 
-def test_iterating_holds_to_the_limit_of_the_caller(kernels: SimpleNamespace) -> None:
+def test_iterating_obeys_the_limit_of_the_caller(kernels: SimpleNamespace) -> None:
     batch = kernels.build_batch([(1, None, bytes(100_000), ())], compression=Compression.ZSTD)
 
     with pytest.raises(TooLarge):
@@ -138,7 +140,7 @@ def test_iterating_holds_to_the_limit_of_the_caller(kernels: SimpleNamespace) ->
 
 def test_a_flipped_bit_is_found_wherever_it_is(kernels: SimpleNamespace) -> None:
     batch = kernels.build_batch(RECORDS)
-    outside_checksum = {*range(8), *range(12, 16)}  # base offset and leader epoch, which are placed
+    outside_checksum = {*range(8), *range(12, 16)}  # base offset and leader epoch, which are assigned
 
     for index in range(len(batch)):
         damaged = bytearray(batch)
@@ -151,7 +153,7 @@ def test_a_flipped_bit_is_found_wherever_it_is(kernels: SimpleNamespace) -> None
 
 
 @pytest.mark.parametrize("size", [0, 16, 60, 61, 80])
-def test_a_batch_that_is_cut_off_is_corrupt(kernels: SimpleNamespace, size: int) -> None:
+def test_a_truncated_batch_is_corrupt(kernels: SimpleNamespace, size: int) -> None:
     batch = kernels.build_batch(RECORDS)
 
     with pytest.raises(CorruptBatch):
@@ -168,7 +170,7 @@ def test_positions_outside_of_the_buffer_are_refused(kernels: SimpleNamespace, p
 
 
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 48, 2**31 - 1])
-def test_a_length_that_lies_is_corrupt(kernels: SimpleNamespace, length: int) -> None:
+def test_a_wrong_length_is_corrupt(kernels: SimpleNamespace, length: int) -> None:
     batch = kernels.build_batch(RECORDS)
     pack_into(">i", batch, 8, length)
 
@@ -179,7 +181,7 @@ def test_a_length_that_lies_is_corrupt(kernels: SimpleNamespace, length: int) ->
 
 
 @pytest.mark.parametrize("count", [-1, 0, 2, 4, 2**31 - 1])
-def test_a_count_that_lies_is_invalid(kernels: SimpleNamespace, count: int) -> None:
+def test_a_wrong_count_is_invalid(kernels: SimpleNamespace, count: int) -> None:
     batch = kernels.build_batch(RECORDS)
     pack_into(">i", batch, 57, count)
     repair(batch)
@@ -221,7 +223,7 @@ def test_a_record_that_contradicts_itself_is_invalid(kernels: SimpleNamespace) -
         kernels.check_batch(batch)
 
 
-def test_a_codec_that_does_not_exist_is_named(kernels: SimpleNamespace) -> None:
+def test_an_unknown_codec_is_named(kernels: SimpleNamespace) -> None:
     batch = kernels.build_batch(RECORDS)
     batch[22] |= 5
     repair(batch)
@@ -230,7 +232,7 @@ def test_a_codec_that_does_not_exist_is_named(kernels: SimpleNamespace) -> None:
         kernels.check_batch(batch)
 
 
-def test_another_format_is_told_apart_from_damage(kernels: SimpleNamespace) -> None:
+def test_another_format_is_distinguished_from_damage(kernels: SimpleNamespace) -> None:
     message = kernels.write_messages([Record(0, 1, b"k", bytes(100))], magic=1)
 
     with pytest.raises(UnsupportedMagic):
@@ -259,7 +261,7 @@ def test_headers_are_read_up_to_an_incomplete_batch(kernels: SimpleNamespace) ->
     assert kernels.read_headers(b"") == []
 
 
-def test_a_scan_tells_what_a_broker_asks(kernels: SimpleNamespace) -> None:
+def test_a_scan_returns_what_a_broker_needs(kernels: SimpleNamespace) -> None:
     scan = kernels.scan_records(kernels.build_batch(RECORDS, compression=Compression.SNAPPY))
 
     payload = kernels.read_payload(kernels.build_batch(RECORDS))
@@ -282,13 +284,13 @@ def test_a_scan_sees_gaps_in_offsets(kernels: SimpleNamespace) -> None:
     assert not kernels.scan_records(batch).has_consecutive_offsets
 
 
-def test_append_time_replaces_the_times_of_records(kernels: SimpleNamespace) -> None:
+def test_append_time_replaces_record_timestamps(kernels: SimpleNamespace) -> None:
     batch = kernels.build_batch(RECORDS, timestamp_type=TimestampType.LOG_APPEND_TIME)
 
     assert [record.timestamp for record in kernels.iterate_records(batch)] == [1005] * 3
 
 
-def test_a_header_name_that_is_no_text_is_mended(kernels: SimpleNamespace) -> None:
+def test_a_header_name_that_is_not_utf_8_is_corrected(kernels: SimpleNamespace) -> None:
     batch = kernels.build_batch([(1, b"k", b"v", (("AB", b"x"),))])
     at = batch.index(b"AB")
     batch[at] = 0xFF
@@ -330,8 +332,8 @@ def test_an_iterator_that_failed_stays_at_its_end(kernels: SimpleNamespace, coun
         ("penstock", "_appender"),
     ],
 )
-def test_without_the_compiled_kernel_an_import_says_what_to_do(module: str, missing: str) -> None:
-    """A missing kernel used to be replaced by plain Python without a word, many times slower."""
+def test_without_the_compiled_kernel_the_import_error_explains_what_to_do(module: str, missing: str) -> None:
+    """A missing kernel used to be replaced silently by plain Python, which is many times slower."""
     program = (
         f"import sys; sys.modules['penstock.records.{missing}'] = None\n"
         f"import {module}\n"
@@ -346,13 +348,13 @@ def test_without_the_compiled_kernel_an_import_says_what_to_do(module: str, miss
     )
 
     assert answer.returncode == 1
-    told = answer.stderr.splitlines()[-1]
-    assert f"penstock.records.{missing}" in told
-    assert "make install" in told
-    assert "pip install" in told
+    reported = answer.stderr.splitlines()[-1]
+    assert f"penstock.records.{missing}" in reported
+    assert "make install" in reported
+    assert "pip install" in reported
 
 
-def test_arrow_is_not_loaded_by_those_who_do_not_ask_for_columns() -> None:
+def test_arrow_is_not_imported_unless_columns_are_used() -> None:
     program = (
         "import sys, penstock.records.columns, penstock.records.convert; print('pyarrow' in sys.modules)"
     )

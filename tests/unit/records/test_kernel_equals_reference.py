@@ -1,7 +1,7 @@
-"""The kernel answers what the plain reference answers: on good input, on damaged input and on noise.
+"""The kernel agrees with the plain reference: on good input, on damaged input and on noise.
 
-Memory safety rests on this too. The reference cannot read out of bounds, so a kernel that refuses whatever the
-reference refuses, in the same words, has made the same checks.
+Memory safety rests on this too. The reference cannot read out of bounds, so a kernel that raises the same errors on
+the same input has made the same checks.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def collect_records(implementation: Any, data: bytes) -> list[Any]:
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(st.lists(batches() | damaged_batches(), max_size=3).map(b"".join))
-def test_the_same_row_of_batches_is_read(data: bytes) -> None:
+def test_the_same_sequence_of_batches_is_read(data: bytes) -> None:
     assert outcome(kernel.check_batches, data) == outcome(REFERENCE.check_batches, data)
     assert outcome(kernel.read_headers, data) == outcome(REFERENCE.read_headers, data)
 
@@ -158,5 +158,5 @@ def damaged_messages(draw: st.DrawFn) -> bytes:
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(damaged_messages() | st.binary(max_size=100))
-def test_damaged_messages_meet_the_same_refusal(data: bytes) -> None:
+def test_damaged_messages_raise_the_same_error(data: bytes) -> None:
     assert outcome(kernel.parse_messages, data) == outcome(REFERENCE.parse_messages, data)

@@ -1,4 +1,4 @@
-"""Message sets of formats 0 and 1: wrappers, offsets, times, and the mistake in LZ4's header."""
+"""Message sets of formats 0 and 1: wrappers, offsets, timestamps, and the wrong checksum in LZ4 headers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from penstock.records.errors import (
     UnsupportedMagic,
 )
 from penstock.records.message_set import (
-    mend_lz4_header,
+    break_lz4_header,
+    fix_lz4_header,
     read_message_set,
-    spoil_lz4_header,
     write_message_set,
 )
 from strategies.records import implementations
@@ -42,7 +42,7 @@ def kernels(request: pytest.FixtureRequest) -> SimpleNamespace:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", OLD_CODECS)
-def test_a_set_gives_back_its_records(magic: int, codec: Compression) -> None:
+def test_a_set_returns_its_records(magic: int, codec: Compression) -> None:
     message_set = read_message_set(write_message_set(RECORDS, magic=magic, codec=codec))
 
     assert message_set.magic == magic
@@ -70,7 +70,7 @@ def test_offsets_in_a_wrapper_of_format_0_are_absolute() -> None:
     assert write_message_set(RECORDS, magic=0, codec=Compression.GZIP) == wrapper
 
 
-def test_a_wrapper_of_offset_0_leaves_the_offsets_inside_alone() -> None:
+def test_a_wrapper_of_offset_0_keeps_the_offsets_inside() -> None:
     """As some versions of librdkafka produced them."""
     inner = kernel.write_messages(RECORDS, magic=1, base_offset=70)
     wrapper = kernel.write_messages(
@@ -80,7 +80,7 @@ def test_a_wrapper_of_offset_0_leaves_the_offsets_inside_alone() -> None:
     assert [record.offset for record in read_message_set(wrapper).records] == [0, 1, 5]
 
 
-def test_a_wrapper_with_append_time_gives_it_to_all() -> None:
+def test_append_time_of_a_wrapper_applies_to_all_messages() -> None:
     records = [record._replace(timestamp=9_000) for record in RECORDS]
     data = write_message_set(
         records, magic=1, codec=Compression.SNAPPY, timestamp_type=TimestampType.LOG_APPEND_TIME
@@ -127,12 +127,12 @@ def test_sets_that_break_the_rules_are_invalid(data: bytes) -> None:
         read_message_set(data)
 
 
-def test_a_codec_that_does_not_exist_is_named() -> None:
+def test_an_unknown_codec_is_named() -> None:
     with pytest.raises(UnsupportedCompression, match="no codec 5"):
         read_message_set(kernel.write_messages([Record(0, 1, None, b"v")], magic=1, codec=5))
 
 
-def test_a_format_that_does_not_exist_is_named(kernels: SimpleNamespace) -> None:
+def test_an_unknown_format_is_named(kernels: SimpleNamespace) -> None:
     data = kernels.write_messages(RECORDS, magic=1)
     data[16] = 3
     fix_checksum(data)
@@ -149,7 +149,7 @@ def test_damage_inside_a_wrapper_is_found() -> None:
         read_message_set(wrapped(bytes(inner)))
 
 
-def test_every_bit_after_the_offset_is_guarded(kernels: SimpleNamespace) -> None:
+def test_every_bit_after_the_offset_is_protected(kernels: SimpleNamespace) -> None:
     data = kernels.write_messages(RECORDS[:1], magic=1)
 
     for index in range(8, len(data)):
@@ -160,14 +160,14 @@ def test_every_bit_after_the_offset_is_guarded(kernels: SimpleNamespace) -> None
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20, 35])
-def test_a_message_that_is_cut_off_is_corrupt(kernels: SimpleNamespace, cut: int) -> None:
+def test_a_truncated_message_is_corrupt(kernels: SimpleNamespace, cut: int) -> None:
     data = kernels.write_messages(RECORDS, magic=1)
 
     with pytest.raises(CorruptBatch):
         kernels.parse_messages(data[:-cut])
 
 
-def test_a_field_that_leaves_its_message_is_invalid(kernels: SimpleNamespace) -> None:
+def test_a_field_that_exceeds_its_message_is_invalid(kernels: SimpleNamespace) -> None:
     data = kernels.write_messages(RECORDS[:1], magic=0)
     pack_into(">i", data, 18, 1000)
     fix_checksum(data)
@@ -181,7 +181,7 @@ def fix_checksum(data: bytearray) -> None:
     pack_into(">I", data, 12, crc32(data[16 : 12 + size]))
 
 
-def test_a_bomb_in_a_wrapper_is_refused() -> None:
+def test_a_decompression_bomb_in_a_wrapper_is_refused() -> None:
     inner = kernel.write_messages([Record(0, 1, None, bytes(1_000_000))], magic=1)
 
     with pytest.raises(TooLarge):
@@ -203,15 +203,15 @@ def test_zstd_is_not_written_for_clients_that_do_not_know_it() -> None:
 def test_lz4_of_format_0_has_the_checksum_that_its_clients_expect() -> None:
     frame = bytes(compress(Compression.LZ4, b"data" * 100))
 
-    spoiled = spoil_lz4_header(frame)
+    spoiled = break_lz4_header(frame)
 
     assert frame[6] == 0x82
-    assert spoiled[6] == 0x1A  # what the client of 0.8 wrote for these flags
+    assert spoiled[6] == 0x1A  # as written by the client of 0.8 for these flags
     assert spoiled[:6] + spoiled[7:] == frame[:6] + frame[7:]
-    assert mend_lz4_header(spoiled) == frame
+    assert fix_lz4_header(spoiled) == frame
 
 
-def test_a_frame_with_a_content_size_is_mended_too() -> None:
+def test_a_frame_with_a_content_size_is_corrected_too() -> None:
     data = b"data" * 100
     frame = bytes(compress(Compression.LZ4, data))
     sized = (
@@ -220,10 +220,10 @@ def test_a_frame_with_a_content_size_is_mended_too() -> None:
 
     with pytest.raises(CorruptBatch):
         decompress(Compression.LZ4, sized)
-    assert bytes(decompress(Compression.LZ4, mend_lz4_header(sized))) == data
+    assert bytes(decompress(Compression.LZ4, fix_lz4_header(sized))) == data
 
 
 @pytest.mark.parametrize("size", [0, 6])
 def test_a_frame_that_is_too_short_is_corrupt(size: int) -> None:
     with pytest.raises(CorruptBatch):
-        mend_lz4_header(bytes(size))
+        fix_lz4_header(bytes(size))

@@ -1,4 +1,4 @@
-"""The rows of a table in batches: what as many sends would have made of them."""
+"""The rows of a table in batches: the same as one send per row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 
 class Host:
-    """Chooses partitions in turn, and remembers what it was told."""
+    """Chooses partitions in turn, and records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -111,7 +111,7 @@ ROWS = st.fixed_dictionaries(
     st.booleans(),
 )
 @settings(max_examples=150, deadline=None)
-def test_a_table_is_so_many_sends(
+def test_a_table_equals_one_send_per_row(
     rows: list[Row], skipped: int, kind: pa.DataType, unit: str, ignores_keys: bool
 ) -> None:
     sent = rows[skipped:]
@@ -125,13 +125,13 @@ def test_a_table_is_so_many_sends(
             partition=row["partition"],
             timestamp_ms=row["timestamp"],
         )
-    intake, told = intake_of(ignores_keys=ignores_keys)
+    intake, reported = intake_of(ignores_keys=ignores_keys)
     appender = appender_of(intake, rows_of(table_of(rows, kind=kind, unit=unit)[skipped:], None))
 
     assert appender.fault() is None
     assert appender.append()
-    assert (appender.next_row, told.calls) == (len(sent), host.calls)
-    assert intake.room_bytes == expected.room_bytes
+    assert (appender.next_row, reported.calls) == (len(sent), host.calls)
+    assert intake.available_bytes == expected.available_bytes
     news, expected_news = ([queue.partition for queue in each.take_news()] for each in (intake, expected))
     assert news == expected_news
     check_places(appender, sent, ignores_keys)
@@ -139,7 +139,7 @@ def test_a_table_is_so_many_sends(
 
 
 def check_places(appender: RowAppender, rows: list[Row], ignores_keys: bool) -> None:
-    """Every row is the record that its span names, in the partition that the row or its key chooses."""
+    """Every row is the record of its span, in the partition that the row or its key chooses."""
     ranks = [0] * len(appender.spans)
     for row, number in zip(rows, appender.span_of_row, strict=True):
         span = appender.spans[number]
@@ -162,7 +162,7 @@ def plain(*values: bytes | None, **columns: Any) -> TopicRows:
     return rows_of(pa.RecordBatch.from_pydict(made | columns), "orders")
 
 
-def test_rows_wait_for_room_and_go_on() -> None:
+def test_rows_wait_for_buffer_memory_and_continue() -> None:
     intake, _ = intake_of(buffer_bytes=400)
     appender = appender_of(intake, plain(*[b"v" * 60] * 10, partition=pa.array([1] * 10, pa.int32())))
     appended = []
@@ -179,7 +179,7 @@ def test_rows_wait_for_room_and_go_on() -> None:
     assert list(appender.span_of_row) == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
 
 
-def test_no_row_comes_in_when_the_intake_is_closed() -> None:
+def test_no_row_is_appended_when_the_intake_is_closed() -> None:
     intake, _ = intake_of()
     appender = appender_of(intake, plain(b"a", b"b"))
     intake.is_open = False
@@ -188,7 +188,7 @@ def test_no_row_comes_in_when_the_intake_is_closed() -> None:
     assert appender.next_row == 0
 
 
-def test_one_that_gives_others_a_turn_stops_where_a_batch_is_full() -> None:
+def test_an_appender_that_yields_stops_when_a_batch_is_full() -> None:
     intake, host = intake_of()
     appender = appender_of(intake, plain(*[b"v" * 60] * 8), stops_when_filled=True)
     stops = []
@@ -199,7 +199,7 @@ def test_one_that_gives_others_a_turn_stops_where_a_batch_is_full() -> None:
     assert host.calls == ["opened", "filled", "filled"]
 
 
-def test_records_of_others_between_the_rows_begin_another_span() -> None:
+def test_records_between_the_rows_begin_another_span() -> None:
     intake, host = intake_of(batch_bytes_max=10_000)
     host.opened = lambda: intake.append(intake.topics["orders"], 2, 1, b"", b"other", None)
     taken = plain(b"a", b"b", b"c", partition=pa.array([2, 2, 2], pa.int32()))

@@ -1,6 +1,6 @@
-"""The type stubs of the kernel offer what its compiled modules offer: the same names, with the same arguments.
+"""The type stubs of the kernel agree with its compiled modules: the same names, with the same arguments.
 
-Arguments of `__init__` are not compared, because a compiled class does not tell them.
+Arguments of `__init__` are not compared, because a compiled class does not show them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The reference's variable-length integers, at the edges of their ranges: those of the kernel are compared with it."""
+"""The reference's variable-length integers, at the limits of their ranges; the kernel is compared with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.records.errors import InvalidBatch
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1))
-def test_numbers_come_back(small: int, large: int) -> None:
+def test_numbers_are_read_back(small: int, large: int) -> None:
     out = bytearray()
     append_varint(out, small)
     append_varint(out, large)
@@ -38,7 +38,7 @@ def test_a_number_is_not_read_past_the_end() -> None:
 
 
 @pytest.mark.parametrize(("read", "size"), [(read_varint, 5), (read_varlong, 10)])
-def test_a_number_that_does_not_end_is_refused(read: object, size: int) -> None:
+def test_an_unterminated_number_is_refused(read: object, size: int) -> None:
     assert callable(read)
     with pytest.raises(InvalidBatch, match="too long"):
         read(b"\x80" * 20, 0, 20)

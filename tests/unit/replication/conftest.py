@@ -12,8 +12,8 @@ import pytest
 from harness.datapath import NODE_ID, Cluster, DataNode, real_runtime
 from penstock.runtime import Runtime
 from penstock.runtime.clock import SystemClock
-from penstock.testing.disk import SimulatedDisk
-from penstock.testing.workers import SimulatedWorkers
+from simulator.disk import SimulatedDisk
+from simulator.workers import SimulatedWorkers
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""One partition: who may write and read, what is committed, and who is told."""
+"""One partition: appends, reads, the high watermark, and delayed requests."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from harness.datapath import Cluster, DataNode, make_batch, partition_record
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.records import kernel
-from penstock.replication.delayed import FetchWait
+from penstock.replication.deletion import delete_records, wait_for_deletion
+from penstock.replication.divergence import diverging_epoch
 from penstock.replication.partition import Partition
+from penstock.replication.purgatory import DelayedFetch
 from penstock.storage.log import AppendInfo
-from penstock.testing.disk import SimulatedDisk
+from simulator.disk import SimulatedDisk
 
 NOW = 1_700_000_000_000
 ALL = -1
@@ -47,10 +49,10 @@ class Listener(list[ErrorCode]):
         self.append(error)
 
 
-# -- alone
+# -- one replica
 
 
-async def test_what_the_only_replica_writes_is_committed_at_once(cluster: Cluster, node: DataNode) -> None:
+async def test_with_one_replica_an_append_is_committed_at_once(cluster: Cluster, node: DataNode) -> None:
     cluster.add_topic("orders")
     partition = node.partition()
 
@@ -60,10 +62,10 @@ async def test_what_the_only_replica_writes_is_committed_at_once(cluster: Cluste
     assert partition.high_watermark == 2
     assert partition.last_stable_offset == 2
     assert values(partition, 0) == [b"a", b"b"]
-    assert partition.wait_for_acknowledgement(2, acks=ALL, listener=Listener()) is None
+    assert partition.wait_for_acknowledgement(2, acks=ALL, on_complete=Listener()) is None
 
 
-async def test_reading_at_the_end_gives_nothing_and_beyond_is_refused(
+async def test_reading_at_the_end_returns_nothing_and_beyond_it_is_refused(
     cluster: Cluster, node: DataNode
 ) -> None:
     cluster.add_topic("orders")
@@ -75,7 +77,7 @@ async def test_reading_at_the_end_gives_nothing_and_beyond_is_refused(
     assert error_of(lambda: values(partition, -1)) == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-async def test_a_repeated_batch_is_answered_with_the_first_offset_and_not_written(
+async def test_a_duplicate_returns_the_original_offset_and_is_not_written(
     cluster: Cluster, node: DataNode
 ) -> None:
     cluster.add_topic("orders")
@@ -123,7 +125,7 @@ async def test_a_batch_larger_than_a_segment_is_refused(cluster: Cluster, node: 
 # -- leader epochs
 
 
-async def test_readers_of_another_leadership_are_fenced(cluster: Cluster, node: DataNode) -> None:
+async def test_requests_with_another_leader_epoch_are_fenced(cluster: Cluster, node: DataNode) -> None:
     cluster.add_topic("orders")
     cluster.publish(partition_record("orders", 0, leader_epoch=5))
     partition = node.partition()
@@ -136,7 +138,7 @@ async def test_readers_of_another_leadership_are_fenced(cluster: Cluster, node: 
     assert (older, newer) == (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
-async def test_each_leadership_leaves_its_mark_in_the_log(cluster: Cluster, node: DataNode) -> None:
+async def test_each_leader_epoch_is_recorded_in_the_log(cluster: Cluster, node: DataNode) -> None:
     cluster.add_topic("orders")
     partition = node.partition()
     append(partition, b"a", b"b")
@@ -145,13 +147,13 @@ async def test_each_leadership_leaves_its_mark_in_the_log(cluster: Cluster, node
 
     assert partition.log.epoch_end_offset(0) == (0, 2)
     assert partition.log.epoch_end_offset(3) == (3, 3)
-    assert partition.diverging_epoch(0, 2) is None
-    assert partition.diverging_epoch(0, 3) == (0, 2)
-    assert partition.diverging_epoch(2, 2) == (0, 2)
-    assert error_of(lambda: partition.diverging_epoch(9, 3)) == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert diverging_epoch(partition.log, 0, 2) is None
+    assert diverging_epoch(partition.log, 0, 3) == (0, 2)
+    assert diverging_epoch(partition.log, 2, 2) == (0, 2)
+    assert error_of(lambda: diverging_epoch(partition.log, 9, 3)) == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-async def test_a_follower_takes_no_writes_and_answers_only_those_who_do_not_mind(
+async def test_a_follower_refuses_appends_and_requests_for_the_leader(
     cluster: Cluster, node: DataNode
 ) -> None:
     cluster.add_topic("orders", replicas=(2, 1))
@@ -176,7 +178,7 @@ def fetched(
     )
 
 
-async def test_a_record_is_committed_when_every_replica_in_sync_has_it(
+async def test_a_record_is_committed_when_every_in_sync_replica_has_it(
     cluster: Cluster, node: DataNode
 ) -> None:
     cluster.add_topic("orders", replicas=(1, 2, 3))
@@ -184,8 +186,8 @@ async def test_a_record_is_committed_when_every_replica_in_sync_has_it(
     listener = Listener()
     append(partition, b"a", acks=ALL)
 
-    assert partition.wait_for_acknowledgement(1, acks=ALL, listener=listener) is not None
-    assert partition.wait_for_acknowledgement(1, acks=1, listener=listener) is None
+    assert partition.wait_for_acknowledgement(1, acks=ALL, on_complete=listener) is not None
+    assert partition.wait_for_acknowledgement(1, acks=1, on_complete=listener) is None
     assert values(partition, 0) == []
     assert values(partition, 0, for_replica=True) == [b"a"]
 
@@ -198,7 +200,9 @@ async def test_a_record_is_committed_when_every_replica_in_sync_has_it(
     assert values(partition, 0) == [b"a"]
 
 
-async def test_a_replica_that_leaves_the_isr_holds_nobody_back(cluster: Cluster, node: DataNode) -> None:
+async def test_a_replica_that_leaves_the_isr_does_not_hold_the_high_watermark_back(
+    cluster: Cluster, node: DataNode
+) -> None:
     cluster.add_topic("orders", replicas=(1, 2))
     partition = node.partition()
     append(partition, b"a")
@@ -209,7 +213,7 @@ async def test_a_replica_that_leaves_the_isr_holds_nobody_back(cluster: Cluster,
     assert partition.high_watermark == 1
 
 
-async def test_a_node_that_is_no_replica_is_turned_away(cluster: Cluster, node: DataNode) -> None:
+async def test_a_fetch_of_a_node_that_is_not_a_replica_is_refused(cluster: Cluster, node: DataNode) -> None:
     cluster.add_topic("orders", replicas=(1, 2))
     partition = node.partition()
 
@@ -217,7 +221,7 @@ async def test_a_node_that_is_no_replica_is_turned_away(cluster: Cluster, node: 
     assert error_of(lambda: fetched(partition, 9, 0, epoch=-1)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_acks_all_needs_enough_replicas_in_sync(cluster: Cluster, node: DataNode) -> None:
+async def test_acks_all_needs_min_insync_replicas(cluster: Cluster, node: DataNode) -> None:
     cluster.add_topic("orders", replicas=(1, 2), isr=(1,), settings={"min.insync.replicas": "2"})
     partition = node.partition()
 
@@ -225,13 +229,17 @@ async def test_acks_all_needs_enough_replicas_in_sync(cluster: Cluster, node: Da
     assert append(partition, b"a", acks=1).first_offset == 0
 
 
-async def test_a_topic_with_one_replica_cannot_ask_for_two(cluster: Cluster, node: DataNode) -> None:
+async def test_min_insync_replicas_is_bounded_by_the_number_of_replicas(
+    cluster: Cluster, node: DataNode
+) -> None:
     cluster.add_topic("orders", settings={"min.insync.replicas": "2"})
 
     assert append(node.partition(), b"a", acks=ALL).first_offset == 0
 
 
-async def test_too_few_replicas_after_the_append_are_told(cluster: Cluster, node: DataNode) -> None:
+async def test_too_few_in_sync_replicas_after_the_append_are_an_error(
+    cluster: Cluster, node: DataNode
+) -> None:
     cluster.add_topic("orders", replicas=(1, 2), settings={"min.insync.replicas": "2"})
     partition = node.partition()
     append(partition, b"a", acks=ALL)
@@ -240,13 +248,13 @@ async def test_too_few_replicas_after_the_append_are_told(cluster: Cluster, node
     assert partition.commit_error() == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
-async def test_losing_the_leadership_sends_all_away_who_wait(cluster: Cluster, node: DataNode) -> None:
+async def test_losing_the_leadership_fails_all_delayed_requests(cluster: Cluster, node: DataNode) -> None:
     cluster.add_topic("orders", replicas=(1, 2))
     partition = node.partition()
     listener, woken = Listener(), []
     append(partition, b"a", acks=ALL)
-    partition.wait_for_acknowledgement(1, acks=ALL, listener=listener)
-    partition.add_fetch_wait(FetchWait(1000, lambda: woken.append("look")))
+    partition.wait_for_acknowledgement(1, acks=ALL, on_complete=listener)
+    partition.purgatory.add_fetch(DelayedFetch(1000, lambda: woken.append("look")))
 
     cluster.publish(partition_record("orders", 0, replicas=(1, 2), leader=2, leader_epoch=1))
     await asyncio.sleep(0)
@@ -255,7 +263,23 @@ async def test_losing_the_leadership_sends_all_away_who_wait(cluster: Cluster, n
     assert woken == ["look"]
 
 
-# -- waiting for bytes
+# -- delayed fetches
+
+
+class Watch:
+    """A follower's watch that records its notifications."""
+
+    def __init__(self, told: list[str]) -> None:
+        self._told = told
+
+    def appended(self, size: int) -> None:
+        self._told.append("follower")
+
+    def changed(self) -> None:
+        self._told.append("follower's high watermark")
+
+    def interrupted(self) -> None:
+        self._told.append("interrupted")
 
 
 async def test_consumers_are_woken_by_what_is_committed_and_followers_by_what_is_written(
@@ -264,8 +288,8 @@ async def test_consumers_are_woken_by_what_is_committed_and_followers_by_what_is
     cluster.add_topic("orders", replicas=(1, 2))
     partition = node.partition()
     woken: list[str] = []
-    partition.add_fetch_wait(FetchWait(1, lambda: woken.append("consumer")))
-    partition.add_fetch_wait(FetchWait(1, lambda: woken.append("follower")), for_replica=True)
+    partition.purgatory.add_fetch(DelayedFetch(1, lambda: woken.append("consumer")))
+    partition.purgatory.watches[Watch(woken)] = None
 
     append(partition, b"a")
     await asyncio.sleep(0)
@@ -273,7 +297,7 @@ async def test_consumers_are_woken_by_what_is_committed_and_followers_by_what_is
 
     fetched(partition, 2, 1)
     await asyncio.sleep(0)
-    assert woken == ["follower", "consumer"]
+    assert woken == ["follower", "follower's high watermark", "consumer"]
 
 
 # -- flushing
@@ -290,25 +314,25 @@ async def test_with_a_flush_policy_nothing_is_acknowledged_before_it_is_synced(
     append(partition, b"a")
 
     assert partition.high_watermark == 0
-    assert partition.wait_for_acknowledgement(1, acks=1, listener=listener) is not None
-    assert partition.wait_for_acknowledgement(1, acks=ALL, listener=lambda error: done.set()) is not None
+    assert partition.wait_for_acknowledgement(1, acks=1, on_complete=listener) is not None
+    assert partition.wait_for_acknowledgement(1, acks=ALL, on_complete=lambda error: done.set()) is not None
     await done.wait()
     assert listener == [ErrorCode.NONE]
-    assert partition.high_watermark == partition.log.durable_end_offset == 1
+    assert partition.high_watermark == partition.log.durability.end_offset == 1
 
 
-async def test_a_sync_that_fails_is_told_to_those_who_wait(
+async def test_a_failed_sync_fails_delayed_produce_requests(
     cluster: Cluster, frail_node: DataNode, disk: SimulatedDisk
 ) -> None:
     cluster.add_topic("orders", settings={"flush.messages": "1"})
     partition = frail_node.partition()
-    told: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+    reported: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
     disk.fail(partition.log.directory, errno.EIO, operations={"sync"})
 
     append(partition, b"a")
-    partition.wait_for_acknowledgement(1, acks=ALL, listener=told.set_result)
+    partition.wait_for_acknowledgement(1, acks=ALL, on_complete=reported.set_result)
 
-    assert await told == ErrorCode.KAFKA_STORAGE_ERROR
+    assert await reported == ErrorCode.KAFKA_STORAGE_ERROR
     assert partition.is_offline
 
 
@@ -336,10 +360,10 @@ async def test_records_are_deleted_up_to_an_offset_or_the_high_watermark(
     partition = node.partition()
     append(partition, b"a", b"b", b"c")
 
-    assert partition.delete_records(2) == 2
+    assert delete_records(partition, 2) == 2
     assert partition.low_watermark == 2
     assert error_of(lambda: values(partition, 1)) == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert partition.delete_records(-1) == 3
+    assert delete_records(partition, -1) == 3
     assert partition.low_watermark == 3
 
 
@@ -348,25 +372,27 @@ async def test_deleting_past_the_high_watermark_is_refused(cluster: Cluster, nod
     partition = node.partition()
     append(partition, b"a")
 
-    assert error_of(lambda: partition.delete_records(1)) == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert error_of(lambda: partition.delete_records(-2)) == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert error_of(lambda: delete_records(partition, 1)) == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert error_of(lambda: delete_records(partition, -2)) == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 async def test_a_topic_that_is_only_compacted_keeps_its_records(cluster: Cluster, node: DataNode) -> None:
     cluster.add_topic("orders", settings={"cleanup.policy": "compact"})
 
-    assert error_of(lambda: node.partition().delete_records(0)) == ErrorCode.POLICY_VIOLATION
+    assert error_of(lambda: delete_records(node.partition(), 0)) == ErrorCode.POLICY_VIOLATION
 
 
-async def test_deleting_is_done_when_the_followers_have_deleted_too(cluster: Cluster, node: DataNode) -> None:
+async def test_a_deletion_completes_when_the_followers_have_deleted_too(
+    cluster: Cluster, node: DataNode
+) -> None:
     cluster.add_topic("orders", replicas=(1, 2))
     partition = node.partition()
     listener = Listener()
     append(partition, b"a", b"b")
     fetched(partition, 2, 2)
 
-    offset = partition.delete_records(1)
-    assert partition.wait_for_deletion(offset, listener) is not None
+    offset = delete_records(partition, 1)
+    assert wait_for_deletion(partition, offset, listener) is not None
     fetched(partition, 2, 2, start_offset=1)
 
     assert listener == [ErrorCode.NONE]

@@ -1,4 +1,4 @@
-"""What a log that comes back from a kill shows to consumers, before the sync that follows is done."""
+"""What consumers see of a log that was killed, before it is synced again."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from harness.datapath import Cluster, DataNode, make_batch
 from harness.storage import InlineWorkers, settle
 from penstock.runtime import Lane, Runtime
 from penstock.runtime.clock import SystemClock
-from penstock.storage.flushing import SyncWork
-from penstock.testing.disk import SimulatedDisk
+from penstock.storage.flushing import SyncTask
+from simulator.disk import SimulatedDisk
 
 T = TypeVar("T")
 
 
 class SlowSyncs(InlineWorkers):
-    """Does everything at once but the syncs of logs, which wait until they are let go."""
+    """Runs everything at once except the syncs of logs, which wait until they are released."""
 
     def __init__(self) -> None:
         self.held: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
 
     def run(self, work: Callable[[], T], *, lane: Lane = Lane.BACKGROUND) -> asyncio.Future[T]:
-        if not isinstance(getattr(work, "__self__", None), SyncWork):
+        if not isinstance(getattr(work, "__self__", None), SyncTask):
             return super().run(work)
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.held.append((work, future))
@@ -43,7 +43,7 @@ def runtime_of(disk: SimulatedDisk, workers: SlowSyncs) -> Runtime:
 
 
 async def restart_after_kill(cluster: Cluster) -> tuple[DataNode, SlowSyncs]:
-    """A node with one record that was written, not synced, by a process that was killed then."""
+    """A node with one record that a killed process had written but not synced."""
     disk = SimulatedDisk()
     node = DataNode(cluster, ["/data"], runtime_of(disk, SlowSyncs()))
     await node.start()
@@ -55,7 +55,7 @@ async def restart_after_kill(cluster: Cluster) -> tuple[DataNode, SlowSyncs]:
     return again, workers
 
 
-async def test_with_flush_messages_a_record_that_is_not_synced_is_not_shown(cluster: Cluster) -> None:
+async def test_with_flush_messages_an_unsynced_record_is_not_visible(cluster: Cluster) -> None:
     cluster.add_topic("orders", settings={"flush.messages": "1"})
 
     node, workers = await restart_after_kill(cluster)
@@ -65,7 +65,7 @@ async def test_with_flush_messages_a_record_that_is_not_synced_is_not_shown(clus
     assert node.partition("orders").high_watermark == 1
 
 
-async def test_without_a_flush_policy_it_is_shown_at_once(cluster: Cluster) -> None:
+async def test_without_a_flush_policy_it_is_visible_at_once(cluster: Cluster) -> None:
     cluster.add_topic("orders")
 
     node, _ = await restart_after_kill(cluster)

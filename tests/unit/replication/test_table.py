@@ -1,4 +1,4 @@
-"""The partition table follows the metadata: logs come and go, settings change, strays are set aside."""
+"""The partition table follows the metadata: it creates and deletes logs, applies settings, and marks stray logs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import Uuid
 from penstock.records.batch import Compression
 from penstock.runtime import Runtime
-from penstock.testing.disk import SimulatedDisk
+from simulator.disk import SimulatedDisk
 
 NOW = 1_700_000_000_000
 
@@ -54,7 +54,7 @@ async def test_a_partition_is_found_by_name_and_by_id(cluster: Cluster, node: Da
     assert partition.is_leader
 
 
-async def test_what_is_not_here_is_refused_with_the_reason(cluster: Cluster, node: DataNode) -> None:
+async def test_a_missing_partition_is_refused_with_the_reason(cluster: Cluster, node: DataNode) -> None:
     cluster.add_topic("orders")
     cluster.add_topic("elsewhere", replicas=(2,))
 
@@ -128,7 +128,7 @@ async def test_a_name_that_is_deleted_and_created_in_one_change_starts_empty(
         node.partitions.find_by_id(topic_id_of("orders"), 0)
 
 
-async def test_a_replica_that_is_assigned_elsewhere_is_dropped(
+async def test_a_replica_that_is_reassigned_to_another_broker_is_deleted(
     cluster: Cluster, node: DataNode, tmp_path: Path
 ) -> None:
     cluster.add_topic("orders")
@@ -153,7 +153,7 @@ async def test_leadership_moves_there_and_back(cluster: Cluster, node: DataNode)
 # -- settings
 
 
-async def test_a_changed_topic_setting_is_in_force_at_once(cluster: Cluster, node: DataNode) -> None:
+async def test_a_changed_topic_setting_applies_at_once(cluster: Cluster, node: DataNode) -> None:
     cluster.add_topic("orders")
     cluster.add_topic("other")
 
@@ -171,7 +171,7 @@ async def test_a_changed_topic_setting_is_in_force_at_once(cluster: Cluster, nod
     assert partition.rules.max_message_bytes == 1_048_588
 
 
-async def test_a_changed_broker_setting_is_in_force_for_all_topics_that_do_not_override_it(
+async def test_a_changed_broker_setting_applies_to_all_topics_that_do_not_override_it(
     cluster: Cluster, node: DataNode
 ) -> None:
     cluster.add_topic("orders")
@@ -183,10 +183,10 @@ async def test_a_changed_broker_setting_is_in_force_for_all_topics_that_do_not_o
     assert node.partition("own").log.settings.retention_ms == 7
 
 
-# -- starting again
+# -- restarting
 
 
-async def test_after_a_restart_everything_is_there_again(cluster: Cluster, tmp_path: Path) -> None:
+async def test_all_partitions_are_loaded_after_a_restart(cluster: Cluster, tmp_path: Path) -> None:
     runtime = real_runtime()
     cluster.add_topic("orders", partitions=2, settings={"max.message.bytes": "5000"})
     node = DataNode(cluster, [str(tmp_path)], runtime)
@@ -205,7 +205,7 @@ async def test_after_a_restart_everything_is_there_again(cluster: Cluster, tmp_p
     runtime.workers.close()
 
 
-async def test_a_log_that_no_partition_claims_is_set_aside(cluster: Cluster, tmp_path: Path) -> None:
+async def test_a_log_that_no_partition_claims_becomes_stray(cluster: Cluster, tmp_path: Path) -> None:
     runtime = real_runtime()
     cluster.add_topic("orders")
     node = DataNode(cluster, [str(tmp_path)], runtime)
@@ -225,7 +225,9 @@ async def test_a_log_that_no_partition_claims_is_set_aside(cluster: Cluster, tmp
     runtime.workers.close()
 
 
-async def test_a_log_of_a_former_topic_of_that_name_is_not_served(cluster: Cluster, tmp_path: Path) -> None:
+async def test_a_log_of_a_deleted_topic_of_the_same_name_is_not_served(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     runtime = real_runtime()
     cluster.add_topic("orders")
     node = DataNode(cluster, [str(tmp_path)], runtime)
@@ -258,7 +260,9 @@ async def test_new_logs_are_spread_over_the_directories(cluster: Cluster, frail_
     assert sorted(directories) == ["/one", "/one", "/two", "/two"]
 
 
-async def test_a_log_is_created_where_the_metadata_says(cluster: Cluster, frail_node: DataNode) -> None:
+async def test_a_log_is_created_in_the_directory_of_the_metadata(
+    cluster: Cluster, frail_node: DataNode
+) -> None:
     wanted = frail_node.logs.directories[1]
     for index in range(3):
         records = [] if index else [TopicRecord(name="orders", topic_id=topic_id_of("orders"))]
@@ -279,7 +283,7 @@ async def test_a_directory_that_cannot_be_written_leaves_only_its_new_partitions
     assert error_of(frail_node, "orders", 0) == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-async def test_a_log_that_may_lie_in_an_offline_directory_is_not_created_anew(
+async def test_a_log_that_may_be_in_an_offline_directory_is_not_created_again(
     cluster: Cluster, frail_runtime: Runtime, disk: SimulatedDisk
 ) -> None:
     cluster.add_topic("orders", partitions=2)
@@ -298,3 +302,18 @@ async def test_a_log_that_may_lie_in_an_offline_directory_is_not_created_anew(
     cluster.add_topic("new")
     assert again.partition("new").log.directory == "/two"
     await again.stop()
+
+
+async def test_an_offline_replica_is_logged_once_however_often_its_partition_changes(
+    cluster: Cluster, frail_node: DataNode, disk: SimulatedDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk.fail("/one", errno.EIO, operations={"make_directory", "create"})
+    cluster.add_topic("orders")
+
+    for leader_epoch in (1, 2):
+        cluster.publish(partition_record("orders", 0, leader_epoch=leader_epoch))
+
+    refusals = [record for record in caplog.records if "orders-0 cannot be served" in record.getMessage()]
+    assert len(refusals) == 1
+    assert "log directory /one is offline" in refusals[0].getMessage()
+    assert error_of(frail_node, "orders", 0) == ErrorCode.KAFKA_STORAGE_ERROR

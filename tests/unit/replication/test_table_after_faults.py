@@ -1,18 +1,23 @@
-"""Topics that are deleted and made again round a failing disk or a power cut."""
+"""Topics that are deleted and recreated around a disk failure or a power cut."""
 
 from __future__ import annotations
 
 import errno
 import random
 
-from harness.datapath import Cluster, DataNode, make_batch, partition_record, topic_id_of
-from penstock.metadata.records.topics import TopicRecord
+import pytest
+
+from harness.datapath import NODE_ID, Cluster, DataNode, make_batch, partition_record, topic_id_of
+from penstock.metadata.errors import Refused
+from penstock.metadata.records.topics import PartitionChangeRecord, TopicRecord
+from penstock.protocol.errors import ErrorCode
 from penstock.protocol.types import Uuid
 from penstock.runtime import Runtime
-from penstock.testing.disk import SimulatedDisk
+from simulator.disk import SimulatedDisk
 
 NOW = 1_700_000_000_000
 NEW_ID = Uuid(b"orders, again...")
+REMOVED = Uuid(b"removed disk....")
 
 
 def add_orders_again(cluster: Cluster, directory: Uuid) -> None:
@@ -25,7 +30,7 @@ def write(node: DataNode, value: bytes) -> None:
     node.partition("orders").append_as_leader(make_batch(value), acks=1, now_ms=NOW)
 
 
-async def test_a_topic_made_again_elsewhere_is_served_though_a_power_cut_brought_the_old_one_back(
+async def test_a_recreated_topic_is_served_although_a_power_cut_brought_the_old_log_back(
     cluster: Cluster, frail_runtime: Runtime, disk: SimulatedDisk
 ) -> None:
     node = DataNode(cluster, ["/one", "/two"], frail_runtime)
@@ -53,7 +58,7 @@ async def test_a_topic_made_again_elsewhere_is_served_though_a_power_cut_brought
     await again.stop()
 
 
-async def test_a_topic_deleted_while_its_directory_is_offline_can_be_made_again(
+async def test_a_topic_deleted_while_its_directory_is_offline_can_be_recreated(
     cluster: Cluster, frail_runtime: Runtime, disk: SimulatedDisk
 ) -> None:
     node = DataNode(cluster, ["/one", "/two"], frail_runtime)
@@ -65,7 +70,7 @@ async def test_a_topic_deleted_while_its_directory_is_offline_can_be_made_again(
     )
     write(node, b"old")
     disk.fail("/one/", errno.EIO)
-    node.logs.directories[0].volume.fail(OSError(errno.EIO, "gone"), "looking at it")
+    node.logs.directories[0].io.fail(OSError(errno.EIO, "gone"), "looking at it")
 
     cluster.delete_topic("orders")
     add_orders_again(cluster, two)
@@ -81,8 +86,70 @@ async def test_a_topic_deleted_while_its_directory_is_offline_can_be_made_again(
     await again.stop()
 
 
+def publish_in_removed_directory(cluster: Cluster, *, isr: list[int], leader: int, **fields: object) -> None:
+    """A topic whose replica on this node is in a log directory that the node does not have."""
+    record = partition_record("orders", 0, replicas=(NODE_ID, 2), isr=isr, leader=leader, directory=REMOVED)
+    for name, value in fields.items():
+        setattr(record, name, value)
+    cluster.publish(TopicRecord(name="orders", topic_id=topic_id_of("orders")), record)
+
+
+@pytest.mark.parametrize(
+    ("isr", "fields"),
+    [
+        ([NODE_ID], {}),
+        ([], {"eligible_leader_replicas": [NODE_ID]}),
+        ([], {"last_known_elr": [NODE_ID]}),
+    ],
+)
+async def test_a_replica_of_a_removed_directory_that_may_be_elected_does_not_start_empty(
+    cluster: Cluster, frail_runtime: Runtime, isr: list[int], fields: dict[str, object]
+) -> None:
+    """It was elected with an empty log, and the other replicas truncated theirs."""
+    node = DataNode(cluster, ["/one"], frail_runtime)
+    publish_in_removed_directory(cluster, isr=isr, leader=-1, **fields)
+
+    await node.start()
+
+    assert node.partitions.get("orders", 0) is None
+    with pytest.raises(Refused) as caught:
+        node.partitions.find("orders", 0)
+    assert caught.value.error == ErrorCode.KAFKA_STORAGE_ERROR
+
+    change = PartitionChangeRecord(partition_id=0, topic_id=topic_id_of("orders"), leader=2, isr=[2])
+    change.eligible_leader_replicas = change.last_known_elr = []
+    cluster.publish(change)  # now it can copy the records
+    assert node.partition("orders").log.end_offset == 0
+    await node.stop()
+
+
+async def test_a_replica_of_a_removed_directory_that_is_not_in_sync_is_copied_again(
+    cluster: Cluster, frail_runtime: Runtime
+) -> None:
+    node = DataNode(cluster, ["/one"], frail_runtime)
+    publish_in_removed_directory(cluster, isr=[2], leader=2)
+
+    await node.start()
+
+    assert node.partition("orders").log.directory == "/one"
+    await node.stop()
+
+
 class _ForgetsEverything(random.Random):
-    """A power cut that takes all that was not synced."""
+    """A power cut that loses everything that was not synced."""
 
     def randint(self, a: int, b: int) -> int:
         return a
+
+
+async def test_a_replica_that_is_moved_here_is_created_although_another_directory_is_offline(
+    cluster: Cluster, frail_node: DataNode
+) -> None:
+    """It was taken for a replica whose log is in the offline directory."""
+    cluster.add_topic("orders", replicas=(2,))
+    failed = frail_node.logs.directories[0]
+    failed.io.fail(OSError(errno.EIO, "broken"), "testing")
+
+    cluster.publish(partition_record("orders", 0, replicas=(2, 1), leader_epoch=1))
+
+    assert frail_node.partition("orders").log.directory == frail_node.logs.directories[1].path

@@ -1,4 +1,4 @@
-"""Transactions in a partition: who may begin one, how it ends, and what readers of committed data see meanwhile."""
+"""Transactions in a partition: how they begin and end, and what read_committed consumers see."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.records import kernel
 from penstock.records.batch import TimestampType
-from penstock.records.control import EndTransaction, read_end_transaction
-from penstock.replication.delayed import FetchWait
+from penstock.records.control import EndTransactionMarker, read_end_transaction
+from penstock.replication.deletion import delete_records
 from penstock.replication.partition import Partition
+from penstock.replication.purgatory import DelayedFetch
+from penstock.replication.transactions import needs_verification, start_verification
 from penstock.storage.log import AppendInfo
 
 
@@ -26,7 +28,7 @@ def partition(cluster: Cluster, node: DataNode) -> Partition:
 
 
 def committed_offsets(partition: Partition, offset: int = 0) -> list[int]:
-    """Of all batches that a reader of committed data gets in one go."""
+    """Of all batches that one read_committed read returns."""
     piece = partition.read(offset, max_bytes=1 << 20, at_least_one=True, read_committed=True)
     return [] if piece is None else [header.base_offset for header in kernel.read_headers(piece.read())]
 
@@ -40,42 +42,44 @@ def error_of(action: Any) -> ErrorCode:
 # -- beginning
 
 
-async def test_a_batch_that_begins_a_transaction_needs_the_guard_in_force(partition: Partition) -> None:
+async def test_a_batch_that_begins_a_transaction_needs_a_valid_guard(partition: Partition) -> None:
     def begin(guard: Any = None) -> AppendInfo:
         return partition.append_as_leader(transactional(7, 0), acks=1, now_ms=NOW, guard=guard)
 
-    assert partition.needs_verification(7)
+    assert needs_verification(partition, 7)
     assert error_of(begin) == ErrorCode.INVALID_TXN_STATE
-    overtaken = partition.guard(7, 0, 0)
+    overtaken = start_verification(partition, 7, 0, 0)
     end(partition, 7, is_commit=False)
     assert error_of(lambda: begin(overtaken)) == ErrorCode.INVALID_TXN_STATE
 
-    begin(partition.guard(7, 0, 0))
+    begin(start_verification(partition, 7, 0, 0))
 
-    assert not partition.needs_verification(7)
-    assert partition.needs_verification(7, 1), "a newer epoch is another transaction"
+    assert not needs_verification(partition, 7)
+    assert needs_verification(partition, 7, 1), "a newer epoch is another transaction"
     partition.append_as_leader(transactional(7, 1), acks=1, now_ms=NOW)
 
 
-async def test_admitted_batches_need_a_guard_too(partition: Partition) -> None:
+async def test_validated_batches_need_a_guard_too(partition: Partition) -> None:
     batch = transactional(7, 0)
     headers = [kernel.read_header(batch, 0)]
 
-    refused = error_of(lambda: partition.append_admitted(batch, headers, acks=1, now_ms=NOW))
+    refused = error_of(lambda: partition.append_validated(batch, headers, acks=1, now_ms=NOW))
     assert refused == ErrorCode.INVALID_TXN_STATE
 
-    partition.append_admitted(batch, headers, acks=1, now_ms=NOW, guard=partition.guard(7, 0, 0))
+    partition.append_validated(
+        batch, headers, acks=1, now_ms=NOW, guard=start_verification(partition, 7, 0, 0)
+    )
     assert partition.log.end_offset == 1
 
 
-async def test_a_guard_is_not_given_to_an_older_epoch(partition: Partition) -> None:
+async def test_an_older_epoch_gets_no_guard(partition: Partition) -> None:
     write(partition, 7, 0, epoch=4)
 
-    assert error_of(lambda: partition.guard(7, 3, 0)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert error_of(lambda: start_verification(partition, 7, 3, 0)) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-async def test_with_the_second_version_an_unknown_producer_begins_at_zero(partition: Partition) -> None:
-    guard = partition.guard(7, 0, 5, is_version_2=True)
+async def test_with_transaction_version_2_an_unknown_producer_begins_at_zero(partition: Partition) -> None:
+    guard = start_verification(partition, 7, 0, 5, is_version_2=True)
 
     refused = error_of(
         lambda: partition.append_as_leader(transactional(7, 5), acks=1, now_ms=NOW, guard=guard)
@@ -84,7 +88,7 @@ async def test_with_the_second_version_an_unknown_producer_begins_at_zero(partit
     assert refused == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-async def test_who_has_a_transaction_open_writes_nothing_outside_it(partition: Partition) -> None:
+async def test_a_producer_with_an_open_transaction_cannot_write_outside_it(partition: Partition) -> None:
     write(partition, 7, 0)
     plain = make_batch(b"x", producer_id=7, producer_epoch=0, base_sequence=1, timestamp=NOW)
 
@@ -111,11 +115,11 @@ async def test_a_marker_is_a_control_batch_of_its_own(partition: Partition, is_c
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, -1)
     assert (header.base_offset, header.leader_epoch, header.max_timestamp) == (1, 0, NOW)
     [record] = kernel.iterate_records(piece.read(), 0)
-    assert read_end_transaction(record) == EndTransaction(is_commit, 5)
-    assert partition.needs_verification(7)
+    assert read_end_transaction(record) == EndTransactionMarker(is_commit, 5)
+    assert needs_verification(partition, 7)
 
 
-async def test_a_marker_has_the_timestamps_that_its_topic_wants(cluster: Cluster, node: DataNode) -> None:
+async def test_a_marker_has_the_timestamp_type_of_its_topic(cluster: Cluster, node: DataNode) -> None:
     cluster.add_topic("stamped", settings={"message.timestamp.type": "LogAppendTime"})
     partition = node.partition("stamped")
     write(partition, 7, 0)
@@ -161,14 +165,14 @@ async def test_after_a_marker_of_the_second_version_the_next_epoch_begins_at_zer
 
     assert error_of(lambda: write(partition, 7, 2)) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert error_of(lambda: write(partition, 7, 2, epoch=1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    end(partition, 7, epoch=1, version=2)  # takes back the guard that was taken for sequence 2
+    end(partition, 7, epoch=1, version=2)  # invalidates the guard that was taken for sequence 2
     write(partition, 7, 0, epoch=1)
 
 
 # -- reading
 
 
-async def test_readers_of_committed_data_stop_where_the_earliest_open_transaction_begins(
+async def test_read_committed_stops_at_the_earliest_open_transaction(
     partition: Partition,
 ) -> None:
     partition.append_as_leader(make_batch(b"plain", timestamp=NOW), acks=1, now_ms=NOW)
@@ -185,7 +189,9 @@ async def test_readers_of_committed_data_stop_where_the_earliest_open_transactio
     assert committed_offsets(partition) == [0, 1, 2, 3, 4]
 
 
-async def test_an_end_that_is_not_committed_decides_nothing(cluster: Cluster, node: DataNode) -> None:
+async def test_a_marker_that_is_not_committed_does_not_move_the_last_stable_offset(
+    cluster: Cluster, node: DataNode
+) -> None:
     cluster.add_topic("orders", replicas=(1, 2))
     partition = node.partition()
 
@@ -204,13 +210,13 @@ async def test_an_end_that_is_not_committed_decides_nothing(cluster: Cluster, no
     assert committed_offsets(partition) == [0, 1]
 
 
-async def test_what_is_left_of_a_transaction_that_began_before_the_start_is_not_visible(
+async def test_the_rest_of_an_open_transaction_that_began_before_the_log_start_offset_is_not_visible(
     partition: Partition,
 ) -> None:
     for sequence in range(3):
         write(partition, 7, sequence)
 
-    partition.delete_records(2)
+    delete_records(partition, 2)
 
     assert partition.last_stable_offset == 2
     assert committed_offsets(partition, 2) == []
@@ -222,12 +228,12 @@ async def test_what_is_left_of_a_transaction_that_began_before_the_start_is_not_
 
 
 class Woken:
-    """A reader of committed data that waits for `missing_bytes`."""
+    """A read_committed fetch that waits for `missing_bytes`."""
 
     def __init__(self, partition: Partition, missing_bytes: int) -> None:
         self.count = 0
-        self.wait = FetchWait(missing_bytes, self._wake)
-        partition.add_fetch_wait(self.wait, read_committed=True)
+        self.wait = DelayedFetch(missing_bytes, self._wake)
+        partition.purgatory.add_fetch(self.wait, read_committed=True)
 
     def _wake(self) -> None:
         self.count += 1
@@ -237,7 +243,7 @@ class Woken:
         return self.count
 
 
-async def test_a_transactions_end_wakes_those_who_wait_for_committed_data(partition: Partition) -> None:
+async def test_a_marker_wakes_read_committed_fetches(partition: Partition) -> None:
     write(partition, 7, 0, value=b"x" * 1000)
     reader = Woken(partition, 1000)
     write(partition, 7, 1, value=b"x" * 1000)
@@ -248,7 +254,7 @@ async def test_a_transactions_end_wakes_those_who_wait_for_committed_data(partit
     assert await reader.times() == 1
 
 
-async def test_without_transactions_those_who_wait_for_committed_data_count_bytes(
+async def test_without_transactions_read_committed_fetches_count_bytes(
     partition: Partition,
 ) -> None:
     reader = Woken(partition, 1000)
@@ -260,7 +266,7 @@ async def test_without_transactions_those_who_wait_for_committed_data_count_byte
     assert await reader.times() == 1
 
 
-async def test_records_before_an_open_transaction_wake_those_who_wait_for_them(
+async def test_records_before_an_open_transaction_wake_read_committed_fetches(
     cluster: Cluster, node: DataNode
 ) -> None:
     cluster.add_topic("orders", replicas=(1, 2))
@@ -275,27 +281,25 @@ async def test_records_before_an_open_transaction_wake_those_who_wait_for_them(
     assert committed_offsets(partition) == [0]
 
 
-async def test_a_moved_start_wakes_those_who_wait_behind_a_transaction(partition: Partition) -> None:
+async def test_deleting_an_open_transaction_wakes_read_committed_fetches(partition: Partition) -> None:
     write(partition, 7, 0)
     reader = Woken(partition, 1)
 
-    partition.delete_records(1)
+    delete_records(partition, 1)
 
     assert await reader.times() == 1
 
 
-async def test_who_does_not_wait_any_more_is_not_woken(partition: Partition) -> None:
+async def test_a_removed_read_committed_fetch_is_not_woken(partition: Partition) -> None:
     reader = Woken(partition, 1)
-    partition.discard_fetch_wait(reader.wait)
+    partition.purgatory.remove_fetch(reader.wait)
 
     partition.append_as_leader(make_batch(b"x", timestamp=NOW), acks=1, now_ms=NOW)
 
     assert await reader.times() == 0
 
 
-async def test_who_waits_for_committed_data_hears_that_the_leader_is_another(
-    cluster: Cluster, node: DataNode
-) -> None:
+async def test_a_change_of_leader_wakes_read_committed_fetches(cluster: Cluster, node: DataNode) -> None:
     cluster.add_topic("orders", replicas=(1, 2))
     reader = Woken(node.partition(), 1)
 

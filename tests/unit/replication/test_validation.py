@@ -1,4 +1,4 @@
-"""What a producer may write: every rule, with the error that Kafka's clients expect."""
+"""Every rule for what producers may write, with the error that Kafka's clients expect."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from penstock.replication.validation import (
     ProduceRules,
     RecordsRefused,
     TakesLong,
-    admit,
+    validate,
 )
 
 NOW = 1_700_000_000_000
@@ -44,7 +44,7 @@ def batch(count: int = 3, *, timestamp: int = NOW, key: bytes | None = b"k", **o
 def check(
     records: bytes | bytearray, rules: ProduceRules | None = None, *, version: int = V13
 ) -> tuple[memoryview, BatchHeader]:
-    admitted, headers = admit(
+    admitted, headers = validate(
         memoryview(bytearray(records)), rules or ProduceRules(), request_version=version, now_ms=NOW
     )
     (header,) = headers
@@ -57,18 +57,18 @@ def refusal(records: bytes | bytearray, rules: ProduceRules | None = None, *, ve
     return caught.value
 
 
-def test_a_sound_batch_is_taken_as_it_is() -> None:
+def test_a_valid_batch_is_accepted_unchanged() -> None:
     sent = batch()
     view = memoryview(sent)
 
-    admitted, headers = admit(view, ProduceRules(), request_version=V13, now_ms=NOW)
+    admitted, headers = validate(view, ProduceRules(), request_version=V13, now_ms=NOW)
 
     assert admitted is view
     assert [header.record_count for header in headers] == [3]
 
 
 @pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.name.lower())
-def test_every_codec_is_taken_as_it_is(codec: Compression) -> None:
+def test_every_codec_is_accepted_unchanged(codec: Compression) -> None:
     sent = batch(compression=codec)
 
     admitted, header = check(sent)
@@ -102,34 +102,34 @@ def test_a_batch_that_does_not_start_at_offset_zero() -> None:
     assert refusal(batch(base_offset=5)).error == ErrorCode.INVALID_RECORD
 
 
-def test_control_records_are_the_brokers_own() -> None:
+def test_producers_cannot_write_control_records() -> None:
     sent = batch(1, is_control=True, producer_id=1, producer_epoch=0, base_sequence=0)
 
     assert refusal(sent).error == ErrorCode.INVALID_RECORD
 
 
-def test_transactional_records_must_be_somebodys() -> None:
+def test_transactional_batches_need_a_producer_id() -> None:
     assert refusal(batch(1, is_transactional=True)).error == ErrorCode.INVALID_RECORD
 
     sent = memoryview(batch(1, is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0))
-    _, headers = admit(sent, ProduceRules(), request_version=V13, now_ms=NOW)
+    _, headers = validate(sent, ProduceRules(), request_version=V13, now_ms=NOW)
     assert headers[0].is_transactional
 
 
-def test_only_the_broker_claims_append_time() -> None:
+def test_producers_cannot_use_log_append_time() -> None:
     sent = batch(timestamp_type=TimestampType.LOG_APPEND_TIME)
 
     assert refusal(sent).error == ErrorCode.INVALID_TIMESTAMP
 
 
-def test_a_producer_with_an_id_must_count() -> None:
+def test_a_producer_with_an_id_must_send_a_sequence() -> None:
     sent = batch(producer_id=7, producer_epoch=0, base_sequence=-1)
 
     assert refusal(sent).error == ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize(("version", "is_taken"), [(6, False), (7, True)])
-def test_zstd_came_with_version_7(version: int, is_taken: bool) -> None:
+def test_zstd_needs_produce_version_7(version: int, is_taken: bool) -> None:
     sent = batch(compression=Compression.ZSTD)
 
     if is_taken:
@@ -147,13 +147,13 @@ def test_a_batch_may_be_as_large_as_the_topic_allows_and_not_a_byte_larger() -> 
     assert too_large.error == ErrorCode.MESSAGE_TOO_LARGE
 
 
-# -- what is inside compressed batches
+# -- compressed batches
 
 COMPRESSED = [codec for codec in Compression if codec is not Compression.NONE]
 
 
 def rewritten(sent: bytearray, **fields: int) -> bytearray:
-    """The batch with other numbers in its header, and a checksum that covers the lie."""
+    """The batch with other numbers in its header, and a valid checksum."""
     lying = bytearray(sent)
     header = kernel.read_header(sent)._replace(size_bytes=len(sent) - LENGTH_BYTES, **fields)
     HEADER.pack_into(lying, 0, *header)
@@ -162,7 +162,7 @@ def rewritten(sent: bytearray, **fields: int) -> bytearray:
 
 
 def bomb(codec: Compression, payload_bytes: int) -> bytearray:
-    """A batch of the smallest records there are, of which a few bytes become very many."""
+    """A batch of the smallest possible records: a few compressed bytes become very many."""
     record = b"\x0c\x00\x00\x00\x01\x01\x00"
     count = payload_bytes // len(record)
     sent = kernel.build_batch([(NOW, None, None, ())])
@@ -172,14 +172,14 @@ def bomb(codec: Compression, payload_bytes: int) -> bytearray:
 
 @pytest.mark.parametrize("codec", COMPRESSED, ids=lambda codec: codec.name.lower())
 @pytest.mark.parametrize("count", [1, 2, 4, 2**31 - 1])
-def test_a_compressed_batch_whose_count_lies(codec: Compression, count: int) -> None:
+def test_a_compressed_batch_with_a_wrong_count(codec: Compression, count: int) -> None:
     lying = rewritten(batch(compression=codec), record_count=count, last_offset_delta=count - 1)
 
     assert refusal(lying).error == ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("codec", COMPRESSED, ids=lambda codec: codec.name.lower())
-def test_a_batch_that_says_it_is_compressed_and_is_not(codec: Compression) -> None:
+def test_an_uncompressed_batch_that_declares_a_codec(codec: Compression) -> None:
     assert refusal(rewritten(batch(), attributes=codec)).error == ErrorCode.CORRUPT_MESSAGE
 
 
@@ -199,33 +199,33 @@ def test_a_batch_that_becomes_too_large_for_any_node(codec: Compression) -> None
 
 
 @pytest.mark.parametrize("codec", COMPRESSED, ids=lambda codec: codec.name.lower())
-def test_what_takes_long_to_look_at_is_left_to_a_worker(codec: Compression) -> None:
+def test_validation_that_takes_long_is_left_to_a_worker(codec: Compression) -> None:
     sent = bomb(codec, 2 * EFFORT_BYTES)
     rules = ProduceRules(max_message_bytes=2**30)
 
     with pytest.raises(TakesLong):
-        admit(memoryview(sent), rules, request_version=V13, now_ms=NOW, effort=Effort())
+        validate(memoryview(sent), rules, request_version=V13, now_ms=NOW, effort=Effort())
 
-    # In the worker there is time, and the batch turns out to have one offset many times over.
+    # A worker has time, and finds that one offset occurs many times.
     assert refusal(sent, rules).error == ErrorCode.INVALID_RECORD
 
 
-def test_what_was_looked_at_is_counted_for_all_batches_of_a_request_together() -> None:
+def test_effort_is_counted_over_all_batches_of_a_request() -> None:
     sent = kernel.build_batch([(NOW, b"k", bytes(EFFORT_BYTES // 3), ())], compression=Compression.ZSTD)
     effort = Effort()
 
     for _ in range(2):
-        admit(memoryview(bytearray(sent)), ProduceRules(), request_version=V13, now_ms=NOW, effort=effort)
+        validate(memoryview(bytearray(sent)), ProduceRules(), request_version=V13, now_ms=NOW, effort=effort)
     with pytest.raises(TakesLong):
-        admit(memoryview(sent), ProduceRules(), request_version=V13, now_ms=NOW, effort=effort)
+        validate(memoryview(sent), ProduceRules(), request_version=V13, now_ms=NOW, effort=effort)
 
 
-def test_compressing_much_is_left_to_a_worker() -> None:
+def test_recompressing_much_is_left_to_a_worker() -> None:
     sent = kernel.build_batch([(NOW, b"k", bytes(500_000), ())])
     rules = ProduceRules(compression=Compression.GZIP)
 
     with pytest.raises(TakesLong):
-        admit(memoryview(sent), rules, request_version=V13, now_ms=NOW, effort=Effort())
+        validate(memoryview(sent), rules, request_version=V13, now_ms=NOW, effort=Effort())
     assert check(sent, rules)[1].compression == Compression.GZIP
 
 
@@ -234,14 +234,14 @@ def test_compressing_much_is_left_to_a_worker() -> None:
 
 @pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.name.lower())
 @pytest.mark.parametrize("claimed", [5, NOW + 10 * HOUR, -1])
-def test_a_largest_timestamp_that_no_record_has_is_set_right(codec: Compression, claimed: int) -> None:
+def test_a_wrong_max_timestamp_is_corrected(codec: Compression, claimed: int) -> None:
     admitted, header = check(rewritten(batch(compression=codec), max_timestamp=claimed))
 
     assert header.max_timestamp == NOW
     assert kernel.check_batch(admitted) == header
 
 
-def test_a_header_does_not_hide_records_from_the_future() -> None:
+def test_records_from_the_future_are_found_whatever_the_header_says() -> None:
     lying = rewritten(batch(timestamp=NOW + 10 * HOUR), max_timestamp=NOW)
 
     assert refusal(lying).error == ErrorCode.INVALID_TIMESTAMP
@@ -256,7 +256,7 @@ def test_a_timestamp_may_be_an_hour_ahead_but_not_more() -> None:
     assert [fault.record_index for fault in late.faults] == [0, 1, 2]
 
 
-def test_without_a_bound_any_age_is_taken() -> None:
+def test_without_a_bound_any_age_is_accepted() -> None:
     check(batch(timestamp=0))
 
 
@@ -271,13 +271,13 @@ def test_with_a_bound_old_records_are_named_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
-def test_the_bound_is_kept_inside_compressed_batches_too(codec: Compression) -> None:
+def test_the_bound_applies_to_compressed_batches_too(codec: Compression) -> None:
     sent = kernel.build_batch([(NOW - 2000, None, b"b", ()), (NOW, None, b"a", ())], compression=codec)
 
     assert refusal(sent, ProduceRules(timestamp_before_max_ms=1000)).error == ErrorCode.INVALID_TIMESTAMP
 
 
-def test_a_topic_that_stamps_appends_does_not_care_for_the_producers_time() -> None:
+def test_with_log_append_time_the_producers_timestamps_are_ignored() -> None:
     rules = ProduceRules(stamps_append_time=True, timestamp_before_max_ms=1000)
 
     admitted, header = check(batch(timestamp=NOW + 10 * HOUR), rules)
@@ -303,7 +303,7 @@ def test_a_compacted_topic_needs_keys() -> None:
     assert [fault.record_index for fault in refused.faults] == [1, 2]
 
 
-def test_a_refusal_names_a_bounded_number_of_records() -> None:
+def test_an_error_names_a_bounded_number_of_records() -> None:
     refused = refusal(batch(5000, key=None), ProduceRules(needs_keys=True))
 
     assert isinstance(refused, RecordsRefused)
@@ -365,7 +365,7 @@ def test_compressed_message_sets_are_opened_by_a_worker(magic: int, codec: Compr
     old = down_convert(batch(compression=codec), magic=magic)
 
     with pytest.raises(TakesLong):
-        admit(memoryview(old), ProduceRules(), request_version=2, now_ms=NOW, effort=Effort())
+        validate(memoryview(old), ProduceRules(), request_version=2, now_ms=NOW, effort=Effort())
     assert check(old, version=2)[1].record_count == 3
 
 
@@ -377,7 +377,7 @@ def test_a_message_set_that_becomes_too_large() -> None:
     assert refusal(old, version=2).error == ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_a_message_set_far_beyond_the_limit_is_not_even_looked_at() -> None:
+def test_a_message_set_far_beyond_the_limit_is_refused_unread() -> None:
     old = down_convert(batch(), magic=1) * 20
 
     assert refusal(old, ProduceRules(max_message_bytes=200), version=2).error == ErrorCode.MESSAGE_TOO_LARGE

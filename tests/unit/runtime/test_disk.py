@@ -1,4 +1,4 @@
-"""The real disk: errors that name their file, and pages that the page cache does not hold."""
+"""The real disk: errors with file names, and pages that are not in the page cache."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def file(tmp_path: Path) -> RealFile:
 
 @pytest.fixture
 def cold_from(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Reads that must not wait find nothing in the cache from a position on."""
+    """Non-blocking reads find no cached pages from a position on."""
     cold = {"position": 0}
 
     def preadv(descriptor: int, buffers: tuple[bytearray], position: int, flags: int) -> int:
@@ -39,7 +39,7 @@ def cold_from(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return cold
 
 
-def test_what_was_just_written_is_cached(file: RealFile) -> None:
+def test_recent_writes_are_cached(file: RealFile) -> None:
     file.append((bytes(MIB),))
 
     assert file.is_cached(position=0, size=5 * MIB)
@@ -90,7 +90,7 @@ def test_a_cached_read_ends_with_the_file(file: RealFile) -> None:
     assert file.read_cached(position=4 * MIB, size=100) == b""
 
 
-def test_a_file_system_that_cannot_tell_counts_as_cached(
+def test_a_file_system_without_support_counts_as_cached(
     file: RealFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def preadv(*_: object) -> int:

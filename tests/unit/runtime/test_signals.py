@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.cli.kafka.events import ended_by_signals
-from penstock.cli.pipeline_run import Ending
+from penstock.cli.kafka.events import stopped_by_signals
+from penstock.cli.pipeline_run import StopSignals
 from penstock.runtime.signals import signals_to_handle
 from penstock.streams.running import heeding_signals
 
@@ -35,13 +35,13 @@ def test_signals_that_are_not_ignored_are_handled() -> None:
 
 @pytest.mark.usefixtures("in_background")
 def test_closing_the_terminal_does_not_stop_a_pipeline_under_nohup() -> None:
-    with Ending() as ending:
+    with StopSignals() as signals:
         signal.raise_signal(signal.SIGHUP)
         signal.raise_signal(signal.SIGINT)
-        assert not ending.is_asked()
+        assert not signals.is_requested()
 
         signal.raise_signal(signal.SIGTERM)
-        assert ending.is_asked()
+        assert signals.is_requested()
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
@@ -57,9 +57,9 @@ def test_ctrl_c_does_not_stop_an_app_in_the_background() -> None:
 
 @pytest.mark.usefixtures("in_background")
 def test_ctrl_c_does_not_stop_a_kafka_tool_in_the_background() -> None:
-    with ended_by_signals() as is_asked:
+    with stopped_by_signals() as is_requested:
         signal.raise_signal(signal.SIGINT)
-        assert not is_asked()
+        assert not is_requested()
 
         signal.raise_signal(signal.SIGTERM)
-        assert is_asked()
+        assert is_requested()

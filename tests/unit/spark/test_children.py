@@ -1,4 +1,4 @@
-"""Children end with their maker, however it ends."""
+"""Child processes end with their parent, however it ends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ signal.pause()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child that its parent has died")
-def test_a_child_does_not_outlive_a_maker_that_was_killed(tmp_path: Path) -> None:
+def test_a_child_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     maker = subprocess.Popen(
         [sys.executable, "-c", MAKER, str(tmp_path / "log")],
         stdout=subprocess.PIPE,
@@ -43,7 +43,7 @@ def test_a_child_does_not_outlive_a_maker_that_was_killed(tmp_path: Path) -> Non
     )
 
 
-def test_a_child_ends_when_it_is_told_to(tmp_path: Path) -> None:
+def test_a_child_ends_on_terminate(tmp_path: Path) -> None:
     child = Child("a sleeper", SLEEPER, log=tmp_path / "log")
     assert child.status is None
 
@@ -53,10 +53,10 @@ def test_a_child_ends_when_it_is_told_to(tmp_path: Path) -> None:
     assert child.status == -signal.SIGTERM
 
 
-def test_one_that_does_not_heed_is_killed(tmp_path: Path) -> None:
+def test_a_child_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); signal.pause()"
     child = Child("a deaf one", [sys.executable, "-c", deaf], log=tmp_path / "log")
-    wait_until(lambda: "deaf" in child.last_words(), "it is deaf")
+    wait_until(lambda: "deaf" in child.log_tail(), "it is deaf")
 
     child.terminate()
     child.wait(seconds=0.0)
@@ -64,10 +64,12 @@ def test_one_that_does_not_heed_is_killed(tmp_path: Path) -> None:
     assert child.status == -signal.SIGKILL
 
 
-def test_its_last_words_leave_out_the_frames_of_a_java_stack(tmp_path: Path) -> None:
-    words = "import sys; print('first'); print('java.lang.Error: no memory'); print('\\tat org.apache.Spark')"
-    child = Child("a failing one", [sys.executable, "-c", words], log=tmp_path / "log")
+def test_the_log_tail_leaves_out_java_stack_frames(tmp_path: Path) -> None:
+    message = (
+        "import sys; print('first'); print('java.lang.Error: no memory'); print('\\tat org.apache.Spark')"
+    )
+    child = Child("a failing one", [sys.executable, "-c", message], log=tmp_path / "log")
 
     child.wait()
 
-    assert child.last_words() == "first\njava.lang.Error: no memory"
+    assert child.log_tail() == "first\njava.lang.Error: no memory"

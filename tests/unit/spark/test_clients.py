@@ -1,4 +1,4 @@
-"""Clients go back to the pool in order, and are thrown away otherwise."""
+"""Clients return to the pool after success, and are closed otherwise."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_next_task_gets_the_same_client() -> None:
         assert other not in (first, beside)
 
 
-def test_a_client_is_thrown_away_after_an_exception() -> None:
+def test_a_client_is_closed_after_an_exception() -> None:
     pool = Pool()
     with pytest.raises(KeyError), lend(pool) as client:
         raise KeyError
@@ -45,7 +45,7 @@ def test_a_client_is_thrown_away_after_an_exception() -> None:
         assert another is not client
 
 
-def test_a_new_one_is_none_of_those_that_were_kept() -> None:
+def test_a_new_client_does_not_come_from_the_pool() -> None:
     pool = Pool()
     with lend(pool) as kept:
         pass
@@ -53,7 +53,7 @@ def test_a_new_one_is_none_of_those_that_were_kept() -> None:
         assert new is not kept
 
 
-def test_only_so_many_are_kept() -> None:
+def test_the_pool_keeps_a_limited_number_of_clients() -> None:
     pool = Pool()
     used = []
     for index in range(IDLE_MAX + 2):
@@ -76,8 +76,8 @@ def test_a_forked_child_leaves_its_parents_clients_alone() -> None:
         pool.clear()
         os._exit(0)
     os.close(writer)
-    with os.fdopen(reader, "rb") as told:
-        assert told.read() == b"other"
+    with os.fdopen(reader, "rb") as reported:
+        assert reported.read() == b"other"
     os.waitpid(child, 0)
     assert not client.is_closed
 

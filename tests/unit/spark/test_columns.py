@@ -1,4 +1,4 @@
-"""Columns as Spark's own Kafka connector has them."""
+"""Columns have the names and types of Spark's Kafka connector."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONNECTOR = (
 
 
 def read(*headers: list[dict[str, object]], timestamps: list[int | None] | None = None) -> pa.RecordBatch:
-    """As the client reads it."""
+    """A batch as the client reads it."""
     rows = len(headers)
     columns = {
         "topic": ["orders"] * rows,
@@ -44,7 +44,7 @@ def test_names_types_order_and_nullability_are_the_connectors() -> None:
     assert chosen(None, with_headers=False) == tuple(FIELDS.names[:-1])
 
 
-def test_batches_are_in_the_schema_that_spark_demands() -> None:
+def test_batches_have_the_schema_that_spark_expects() -> None:
     names = chosen(None, with_headers=True)
 
     batch = ArrowColumns(TopicPartition("orders", 3), names).of(read([]))
@@ -54,7 +54,7 @@ def test_batches_are_in_the_schema_that_spark_demands() -> None:
     batch.validate(full=True)
 
 
-def test_a_record_without_headers_or_time_is_told_as_the_connector_tells_it() -> None:
+def test_a_record_without_headers_or_timestamp_looks_as_in_the_connector() -> None:
     columns = ArrowColumns(
         TopicPartition("orders", 3), ("offset", "headers", "timestamp", "topic", "partition")
     )
@@ -73,13 +73,13 @@ def test_a_record_without_headers_or_time_is_told_as_the_connector_tells_it() ->
     assert batch.column("partition").to_pylist() == [3, 3]
 
 
-def test_columns_are_chosen_in_any_letters_and_order() -> None:
+def test_columns_are_chosen_in_any_case_and_order() -> None:
     assert chosen(["Value", "timestamptype", "value"], with_headers=False) == ("value", "timestampType")
-    with pytest.raises(BadOption, match="there is no column price; there are key, value, topic"):
+    with pytest.raises(BadOption, match="unknown column price; the columns are key, value, topic"):
         chosen(["price"], with_headers=False)
 
 
-def test_a_users_schema_is_a_choice_of_columns() -> None:
+def test_a_users_schema_selects_columns() -> None:
     assert of_schema(StructType([FIELDS["value"], FIELDS["offset"]])) == ("value", "offset")
-    with pytest.raises(BadOption, match="says value string; it is binary"):
+    with pytest.raises(BadOption, match="has value as string; its type is binary"):
         of_schema(StructType([StructField("value", StringType())]))

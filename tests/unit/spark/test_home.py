@@ -10,7 +10,7 @@ import pytest
 from penstock.spark import home
 
 
-def test_a_home_has_sparks_folders_and_not_pythons(tmp_path: Path) -> None:
+def test_the_home_links_sparks_folders_except_its_python_sources(tmp_path: Path) -> None:
     installed, made = tmp_path / "pyspark", tmp_path / "home"
     for folder in ("bin", "jars", "python/lib", "sql"):
         (installed / folder).mkdir(parents=True)
@@ -24,7 +24,7 @@ def test_a_home_has_sparks_folders_and_not_pythons(tmp_path: Path) -> None:
     assert (made / "jars" / "spark.jar").exists()
 
 
-def test_what_the_user_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_spark_home_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_HOME", "/opt/spark")
     home.use_installed_python()
     assert os.environ["SPARK_HOME"] == "/opt/spark"
@@ -34,8 +34,8 @@ def test_what_the_user_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "SPARK_HOME" not in os.environ
 
 
-def test_pips_spark_gets_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARK_HOME", "x")  # so that it is put back
+def test_pips_pyspark_gets_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", "x")  # so that monkeypatch restores it
     monkeypatch.delenv("SPARK_HOME")
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
 

@@ -1,4 +1,4 @@
-"""Which Java is chosen, and what is said where there is none."""
+"""Which Java is chosen, and the error if there is none."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("text", "version"), [("17.0.9", 17), ("21", 21), ("1.8.0_292", 8), ("25.0.3", 25)])
-def test_a_java_tells_its_version_by_its_release_file(tmp_path: Path, text: str, version: int) -> None:
+def test_the_version_comes_from_the_release_file(tmp_path: Path, text: str, version: int) -> None:
     found = read_release(lay(tmp_path / "jdk", text))
 
     assert found is not None
     assert found.version == version
 
 
-def test_a_folder_without_the_program_is_no_java(tmp_path: Path) -> None:
+def test_a_folder_without_bin_java_is_no_java(tmp_path: Path) -> None:
     assert read_release(tmp_path) is None
 
 
-def test_the_one_that_the_user_named_is_taken(tmp_path: Path) -> None:
+def test_java_home_is_used(tmp_path: Path) -> None:
     home = lay(tmp_path / "named", "21.0.1")
     other = lay(tmp_path / "other", "17.0.1")
 
@@ -43,15 +43,15 @@ def test_the_one_that_the_user_named_is_taken(tmp_path: Path) -> None:
     assert found.home == home
 
 
-def test_the_one_that_the_user_named_is_not_passed_over_in_silence(tmp_path: Path) -> None:
+def test_an_unusable_java_home_is_an_error(tmp_path: Path) -> None:
     old = lay(tmp_path / "old", "11.0.2")
     good = lay(tmp_path / "good", "17.0.1")
 
-    with pytest.raises(JavaMissing, match=r"JAVA_HOME does not serve: .*/old is of version 11; install"):
+    with pytest.raises(JavaMissing, match=r"Spark cannot use JAVA_HOME: .*/old has version 11; install"):
         find_java({"JAVA_HOME": str(old), "PATH": str(good / "bin")})
 
 
-def test_a_link_on_the_path_leads_to_its_home(tmp_path: Path) -> None:
+def test_a_link_on_the_path_is_resolved_to_its_home(tmp_path: Path) -> None:
     home = lay(tmp_path / "jvm" / "java-17", "17.0.1")
     links = tmp_path / "bin"
     links.mkdir()
@@ -60,7 +60,7 @@ def test_a_link_on_the_path_leads_to_its_home(tmp_path: Path) -> None:
     assert find_java({"PATH": str(links)}).home == home
 
 
-def test_one_that_is_too_old_on_the_path_gives_way_to_one_in_a_usual_place(
+def test_a_java_in_a_usual_place_is_preferred_to_an_old_one_on_the_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = lay(tmp_path / "old", "11.0.2")
@@ -71,12 +71,12 @@ def test_one_that_is_too_old_on_the_path_gives_way_to_one_in_a_usual_place(
     assert find_java({"PATH": str(old / "bin")}).home == fit
 
 
-def test_where_there_is_none_it_says_how_to_get_one() -> None:
+def test_without_java_the_error_says_how_to_install_it() -> None:
     with pytest.raises(JavaMissing, match="needs Java 17 or newer, and none was found; install one"):
         find_java({"PATH": ""})
 
 
-def test_a_runtime_that_was_cut_down_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_a_reduced_runtime_is_rejected_with_the_reason(tmp_path: Path) -> None:
     cut = Java(tmp_path, version=21, has_vector_module=False)
 
     with pytest.raises(JavaMissing, match=r"lacks the module jdk\.incubator\.vector"):

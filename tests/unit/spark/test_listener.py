@@ -1,4 +1,4 @@
-"""When a query's progress is committed by the driver: when the query rests or is over, and never out of order."""
+"""The driver commits a query's progress when the query is idle or terminated, and never out of order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 
 
 class Timer:
-    """A timer of which a test says when it is up."""
+    """A timer that the test fires."""
 
     last: Timer
 
@@ -42,7 +42,7 @@ class Timer:
 class Progress(GroupProgress):
     def __init__(self) -> None:
         super().__init__(Options.read(OPTIONS, Use.STREAM_READ))
-        self.told: list[Offsets] = []
+        self.reported: list[Offsets] = []
         self.is_asked = threading.Event()
         self.may_answer = threading.Event()
         self.may_answer.set()
@@ -51,7 +51,7 @@ class Progress(GroupProgress):
         assert is_late
         self.is_asked.set()
         assert self.may_answer.wait(PATIENCE_S)
-        self.told.append(offsets)
+        self.reported.append(offsets)
 
 
 @pytest.fixture
@@ -65,25 +65,25 @@ def run(monkeypatch: pytest.MonkeyPatch, progress: Progress) -> Run:
     return Run([Source(Lookup(Options.read(OPTIONS, Use.STREAM_READ)), progress)])
 
 
-def test_a_query_that_goes_on_is_left_to_its_source(run: Run, progress: Progress) -> None:
+def test_the_listener_does_not_commit_for_a_busy_query(run: Run, progress: Progress) -> None:
     run.note([StreamOffset({A0: 1})])
     first = Timer.last
     run.note([StreamOffset({A0: 2})])
 
     assert first.is_cancelled
-    assert progress.told == []
+    assert progress.reported == []
 
 
-def test_a_query_that_rests_has_its_last_end_committed_once(run: Run, progress: Progress) -> None:
+def test_the_last_end_of_an_idle_query_is_committed_once(run: Run, progress: Progress) -> None:
     run.note([StreamOffset({A0: 1})])
     run.note([StreamOffset({A0: 2})])
 
-    run.commit()  # as the timer does
+    run.commit()  # on the timer's thread
     run.commit()
 
     assert Timer.last.is_started
     assert Timer.last.daemon
-    assert progress.told == [{A0: 2}]
+    assert progress.reported == [{A0: 2}]
 
 
 def beside(call: Callable[[], None]) -> threading.Thread:
@@ -92,9 +92,7 @@ def beside(call: Callable[[], None]) -> threading.Thread:
     return thread
 
 
-def test_a_slow_broker_holds_up_nobody_who_tells_of_more_and_the_order_stays(
-    run: Run, progress: Progress
-) -> None:
+def test_a_slow_broker_delays_no_events_and_commits_stay_in_order(run: Run, progress: Progress) -> None:
     progress.may_answer.clear()
     run.note([StreamOffset({A0: 1})])
     slow = beside(run.commit)
@@ -107,23 +105,21 @@ def test_a_slow_broker_holds_up_nobody_who_tells_of_more_and_the_order_stays(
     telling = beside(tell)
     telling.join(PATIENCE_S)
     assert not telling.is_alive()
-    last = beside(run.commit)  # the query is over, and whoever stops it waits for this
-    assert progress.told == []
+    last = beside(run.commit)  # the query terminates, and `stop` waits for this
+    assert progress.reported == []
 
     progress.may_answer.set()
     last.join(PATIENCE_S)
-    assert progress.told == [{A0: 1}, {A0: 2}]
+    assert progress.reported == [{A0: 1}, {A0: 2}]
     slow.join(PATIENCE_S)
 
 
-def test_what_another_source_of_the_query_read_is_not_this_groups_business(
-    run: Run, progress: Progress
-) -> None:
+def test_offsets_of_another_source_are_not_committed_to_this_group(run: Run, progress: Progress) -> None:
     run.note([StreamOffset({B0: 7}), StreamOffset({A0: 2})])
 
     run.commit()
 
-    assert progress.told == [{A0: 2}]
+    assert progress.reported == [{A0: 2}]
 
 
 def test_only_sources_with_a_group_are_watched() -> None:
@@ -133,19 +129,19 @@ def test_only_sources_with_a_group_are_watched() -> None:
 
 
 class Session:
-    """Of a session what is asked of it when the program ends."""
+    """As much of a session as the end of the program needs."""
 
-    def __init__(self, run: str, told: list[str]) -> None:
-        query = SimpleNamespace(runId=run, stop=lambda: told.append(f"stop {run}"))
+    def __init__(self, run: str, reported: list[str]) -> None:
+        query = SimpleNamespace(runId=run, stop=lambda: reported.append(f"stop {run}"))
         self.streams = SimpleNamespace(active=[query], removeListener=lambda listener: None)
         self.conf = SimpleNamespace(set=lambda name, value: None)
         self.sparkContext: Any = SimpleNamespace(_jsc=object())
 
 
-class Caretaker:
-    def __init__(self, runs: set[str], told: list[str]) -> None:
+class TransactionCleanup:
+    def __init__(self, runs: set[str], reported: list[str]) -> None:
         self.runs = runs
-        self._told = told
+        self._told = reported
 
     def retire(self, run: str) -> None:
         self.runs = self.runs - {run}
@@ -156,30 +152,30 @@ class Caretaker:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    told: list[str] = []
+def reported(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    reported: list[str] = []
     monkeypatch.setattr(listener, "LISTENERS", [])
-    monkeypatch.setattr(listener, "_ends_with_us", lambda: True)
-    monkeypatch.setattr(listener, "CARETAKER", Caretaker({"one", "two"}, told))
-    return told
+    monkeypatch.setattr(listener, "_owns_jvm", lambda: True)
+    monkeypatch.setattr(listener, "CLEANUP", TransactionCleanup({"one", "two"}, reported))
+    return reported
 
 
-def test_queries_of_all_sessions_are_stopped_before_any_run_is_retired(told: list[str]) -> None:
-    one, two = (ProgressListener(Session(run, told)) for run in ("one", "two"))  # type: ignore[arg-type]
+def test_queries_of_all_sessions_are_stopped_before_any_run_is_retired(reported: list[str]) -> None:
+    one, two = (ProgressListener(Session(run, reported)) for run in ("one", "two"))  # type: ignore[arg-type]
 
     listener.end()
 
     assert [one, two] == listener.LISTENERS
-    assert told == ["stop one", "stop two", "retire one", "retire two", "end"]
+    assert reported == ["stop one", "stop two", "retire one", "retire two", "end"]
 
 
-def test_a_session_that_was_stopped_does_not_keep_another_from_its_end(told: list[str]) -> None:
-    first = Session("one", told)
+def test_a_stopped_session_does_not_prevent_the_end_of_another(reported: list[str]) -> None:
+    first = Session("one", reported)
     ProgressListener(first)  # type: ignore[arg-type]
     first.streams, first.sparkContext._jsc = None, None
-    second = ProgressListener(Session("two", told))  # type: ignore[arg-type]
+    second = ProgressListener(Session("two", reported))  # type: ignore[arg-type]
 
     listener.end()
 
     assert [second] == listener.LISTENERS
-    assert told == ["stop two", "retire one", "retire two", "end"]
+    assert reported == ["stop two", "retire one", "retire two", "end"]

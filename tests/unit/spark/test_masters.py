@@ -1,4 +1,4 @@
-"""What may stand for the place where Spark runs, and what is said of anything else."""
+"""Valid master URLs, and the errors for others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from penstock.spark.masters import BadMaster, check_master
         "k8s://https://host:6443",
     ],
 )
-def test_what_spark_knows_is_let_through(master: str) -> None:
+def test_masters_that_spark_knows_are_accepted(master: str) -> None:
     check_master(master)
 
 
@@ -45,13 +45,13 @@ def test_what_spark_knows_is_let_through(master: str) -> None:
         " local",
     ],
 )
-def test_anything_else_is_refused_with_what_there_is(master: str) -> None:
-    with pytest.raises(BadMaster) as refused:
+def test_other_masters_are_rejected_with_the_known_forms(master: str) -> None:
+    with pytest.raises(BadMaster) as caught:
         check_master(master)
 
-    assert str(refused.value).startswith(f"Spark knows no master {master!r}")
+    assert str(caught.value).startswith(f"unknown Spark master {master!r}")
     for form in ("local[*]", "spark://host:7077", "sc://host:15002", "yarn", "k8s://"):
-        assert form in str(refused.value)
+        assert form in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_anything_else_is_refused_with_what_there_is(master: str) -> None:
         ("yarm", "yarn"),
     ],
 )
-def test_a_slip_of_the_pen_is_told_with_what_was_meant(master: str, meant: str) -> None:
-    with pytest.raises(BadMaster) as refused:
+def test_a_misspelt_master_is_rejected_with_a_suggestion(master: str, meant: str) -> None:
+    with pytest.raises(BadMaster) as caught:
         check_master(master)
 
-    assert f" (is {meant} meant?); there is" in str(refused.value)
+    assert f" (did you mean {meant}?); known are" in str(caught.value)

@@ -1,4 +1,4 @@
-"""What a batch reads and how it is cut: every offset once, and no more than was allowed."""
+"""What a batch reads and how it is split: every offset once, and within the limits."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from penstock.spark.offsets import Offsets
 from penstock.spark.options import Options, Use
 from penstock.spark.plan import (
     ROWS_PER_TASK_MIN,
-    Cutting,
     Limits,
     Range,
+    TaskSplit,
+    available,
     ranges_between,
     rows_of_bytes,
     share_out,
-    waiting,
 )
 
 A0, A1, A2, A3 = (TopicPartition("a", index) for index in range(4))
@@ -33,7 +33,7 @@ def between(spans: dict[TopicPartition, tuple[int, int]]) -> tuple[Offsets, Offs
 
 
 def loads(pieces: list[Range], *, cores: int) -> list[int]:
-    """What each core reads, where each piece goes to the one that has read least."""
+    """What each core reads if each part goes to the core that has read least."""
     busy = [0] * cores
     for piece in pieces:
         busy[busy.index(min(busy))] += piece.size
@@ -46,12 +46,12 @@ def loads(pieces: list[Range], *, cores: int) -> list[int]:
     st.none() | st.integers(1, 200),
     st.none() | st.integers(10_000, 10**7),
 )
-def test_pieces_are_all_offsets_once_and_in_order(
+def test_parts_cover_all_offsets_once_and_in_order(
     spans: dict[TopicPartition, tuple[int, int]], cores: int, ranges_min: int | None, size_max: int | None
 ) -> None:
     begin, end = between(spans)
 
-    pieces = Cutting(cores, ranges_min, size_max).cut(ranges_between(begin, end))
+    pieces = TaskSplit(cores, ranges_min, size_max).split(ranges_between(begin, end))
 
     assert all(piece.size > 0 for piece in pieces)
     for partition in end:
@@ -63,67 +63,67 @@ def test_pieces_are_all_offsets_once_and_in_order(
         assert place == end[partition]
     if size_max is not None:
         assert all(piece.size <= size_max for piece in pieces)
-    if ranges_min is not None and waiting(begin, end) >= ranges_min:
+    if ranges_min is not None and available(begin, end) >= ranges_min:
         assert len(pieces) >= ranges_min
 
 
-def test_a_large_partition_is_cut_for_all_cores_into_few_pieces_of_one_size() -> None:
-    pieces = Cutting(cores=2).cut([Range(A0, 0, 8_000_000)])
+def test_a_large_partition_is_split_for_all_cores_into_few_equal_parts() -> None:
+    pieces = TaskSplit(cores=2).split([Range(A0, 0, 8_000_000)])
 
     assert len(pieces) in (4, 6)
     assert max(piece.size for piece in pieces) - min(piece.size for piece in pieces) <= 1
 
 
-def test_partitions_of_about_one_size_stay_of_about_one_size() -> None:
+def test_partitions_of_similar_size_get_parts_of_similar_size() -> None:
     sizes = {A0: 998_000, A1: 991_000, A2: 1_012_600, A3: 998_400}
 
-    pieces = Cutting(cores=2).cut(Range(partition, 0, size) for partition, size in sizes.items())
+    pieces = TaskSplit(cores=2).split(Range(partition, 0, size) for partition, size in sizes.items())
 
     assert [piece.size for piece in pieces] == list(sizes.values())
 
 
-def test_more_partitions_than_cores_are_cut_so_that_all_cores_end_together() -> None:
+def test_more_partitions_than_cores_are_split_so_that_all_cores_finish_together() -> None:
     partitions = [TopicPartition("a", index) for index in range(5)]
 
-    pieces = Cutting(cores=4).cut(Range(partition, 0, 3_000_000) for partition in partitions)
+    pieces = TaskSplit(cores=4).split(Range(partition, 0, 3_000_000) for partition in partitions)
 
     assert {piece.size for piece in pieces} == {1_000_000}
 
 
-def test_what_has_to_stay_in_order_is_not_cut_unless_it_is_asked_for() -> None:
+def test_in_order_partitions_are_not_split_unless_requested() -> None:
     whole = [Range(A0, 0, 8_000_000), Range(A1, 5, 10)]
 
-    assert Cutting(cores=2, is_in_order=True).cut(whole) == whole
-    assert len(Cutting(cores=2, size_max=1_000_000, is_in_order=True).cut(whole)) == 9
-    assert len(Cutting(cores=2, ranges_min=6, is_in_order=True).cut(whole)) >= 6
+    assert TaskSplit(cores=2, is_in_order=True).split(whole) == whole
+    assert len(TaskSplit(cores=2, size_max=1_000_000, is_in_order=True).split(whole)) == 9
+    assert len(TaskSplit(cores=2, ranges_min=6, is_in_order=True).split(whole)) >= 6
 
 
-def test_options_say_whether_rows_keep_their_order() -> None:
-    def is_in_order(*, is_usual: bool, **said: str) -> bool:
-        given = {"subscribe": "a", "kafka.bootstrap.servers": "localhost:9092"} | said
-        return Cutting.of(Options.read(given, Use.READ), cores=2, is_in_order=is_usual).is_in_order
+def test_options_decide_whether_rows_keep_their_order() -> None:
+    def is_in_order(*, is_usual: bool, **chosen: str) -> bool:
+        given = {"subscribe": "a", "kafka.bootstrap.servers": "localhost:9092"} | chosen
+        return TaskSplit.of(Options.read(given, Use.READ), cores=2, is_in_order=is_usual).is_in_order
 
     assert is_in_order(is_usual=True)
     assert not is_in_order(is_usual=True, inOrder="false")
     assert is_in_order(is_usual=False, inOrder="true")
-    with pytest.raises(BadOption, match="inOrder: each partition is read by one task, which minPartitions"):
+    with pytest.raises(BadOption, match="inOrder reads each partition in one task: remove minPartitions"):
         is_in_order(is_usual=True, inOrder="true", minPartitions="4")
 
 
-def test_a_small_one_is_not() -> None:
-    assert Cutting(cores=8).cut([Range(A0, 5, 5 + ROWS_PER_TASK_MIN)]) == [
+def test_a_small_partition_is_not_split() -> None:
+    assert TaskSplit(cores=8).split([Range(A0, 5, 5 + ROWS_PER_TASK_MIN)]) == [
         Range(A0, 5, 5 + ROWS_PER_TASK_MIN)
     ]
 
 
-def test_a_large_partition_beside_small_ones_does_not_hold_up_the_others() -> None:
-    pieces = Cutting(cores=2).cut([Range(A0, 0, 7_000_000), Range(A1, 0, 500_000), Range(A2, 0, 500_000)])
+def test_a_large_partition_next_to_small_ones_does_not_delay_them() -> None:
+    pieces = TaskSplit(cores=2).split([Range(A0, 0, 7_000_000), Range(A1, 0, 500_000), Range(A2, 0, 500_000)])
 
     assert max(loads(pieces, cores=2)) <= 1.1 * 4_000_000
 
 
 @given(spans, st.integers(1, 10**7))
-def test_a_limited_batch_goes_on_and_does_not_pass_its_end(
+def test_a_limited_batch_advances_and_does_not_pass_its_end(
     spans: dict[TopicPartition, tuple[int, int]], rows_max: int
 ) -> None:
     begin, end = between(spans)
@@ -132,20 +132,20 @@ def test_a_limited_batch_goes_on_and_does_not_pass_its_end(
 
     assert ends.keys() == end.keys()
     assert all(begin[each] <= ends[each] <= end[each] for each in end)
-    # Every partition goes on, so that the last row of a small one is not waited for for ever.
+    # Every partition advances, so that the last row of a small one is not delayed forever.
     assert all(ends[each] > begin[each] for each in end if end[each] > begin[each])
-    assert waiting(begin, ends) <= max(rows_max, 0) + len(end)
+    assert available(begin, ends) <= max(rows_max, 0) + len(end)
 
 
-def test_shares_are_in_proportion() -> None:
+def test_partitions_get_proportional_shares() -> None:
     assert share_out({A0: 0, A1: 100}, {A0: 3000, A1: 1100}, 400) == {A0: 300, A1: 200}
 
 
-def test_a_log_that_was_cut_ends_where_it_ends() -> None:
+def test_a_truncated_log_ends_at_its_end() -> None:
     assert share_out({A0: 50, A1: 0}, {A0: 20, A1: 100}, 10) == {A0: 20, A1: 10}
 
 
-def test_bytes_are_reckoned_by_the_mean_of_each_partition() -> None:
+def test_bytes_are_estimated_by_the_average_of_each_partition() -> None:
     begin, end = {A0: 0, A1: 0}, {A0: 1000, A1: 1000}
 
     assert rows_of_bytes(begin, end, {A0: 100.0, A1: 300.0}, 40_000) == 200
@@ -153,7 +153,7 @@ def test_bytes_are_reckoned_by_the_mean_of_each_partition() -> None:
     assert rows_of_bytes(begin, end, {A0: 1e9, A1: 1e9}, 1) == 1
 
 
-def test_the_narrower_limit_holds() -> None:
+def test_the_stricter_limit_applies() -> None:
     limits = Limits(rows_max=500, bytes_max=40_000)
 
     assert limits.end({A0: 0}, {A0: 1000}, {A0: 100.0}) == {A0: 400}
@@ -161,7 +161,7 @@ def test_the_narrower_limit_holds() -> None:
     assert Limits().end({A0: 0}, {A0: 1000}) == {A0: 1000}
 
 
-def test_a_batch_is_waited_for_until_it_is_large_enough_or_late() -> None:
+def test_a_batch_waits_until_it_is_large_enough_or_late() -> None:
     limits = Limits(rows_min=100, delay_max_ms=1000)
 
     assert limits.is_too_little({A0: 0}, {A0: 99}, waited_ms=999)

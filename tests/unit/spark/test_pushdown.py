@@ -1,4 +1,4 @@
-"""Filters make ranges narrower, and no row that a filter wants is ever left out."""
+"""Filters narrow ranges, and no row that a filter wants is left out."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def holds(given: Filter, row: dict[str, Any]) -> bool:
         max_size=4,
     )
 )
-def test_with_what_is_left_to_spark_exactly_the_wanted_rows_come(filters: list[Filter]) -> None:
+def test_narrowed_ranges_and_sparks_filters_give_exactly_the_wanted_rows(filters: list[Filter]) -> None:
     def rows(ranges: list[Range]) -> list[dict[str, Any]]:
         return [
             {"topic": each.partition.topic, "partition": each.partition.partition, "offset": offset}
@@ -90,7 +90,7 @@ def test_with_what_is_left_to_spark_exactly_the_wanted_rows_come(filters: list[F
     ]
 
 
-def test_offsets_and_places_are_taken_from_spark() -> None:
+def test_filters_on_offset_topic_and_partition_are_taken_from_spark() -> None:
     filters = [
         EqualTo(("topic",), "a"),
         In(("partition",), (1, 2)),
@@ -101,12 +101,12 @@ def test_offsets_and_places_are_taken_from_spark() -> None:
     assert narrowed(*filters) == ([Range(A1, 7, 9)], [])
 
 
-def test_a_prefix_of_a_topic_and_what_can_never_be_null() -> None:
+def test_topic_prefixes_and_columns_that_are_never_null() -> None:
     assert narrowed(StringStartsWith(("topic",), "b"), IsNotNull(("offset",))) == ([Range(B0, 0, 30)], [])
     assert narrowed(IsNull(("partition",))) == ([], [])
 
 
-def test_what_says_nothing_about_ranges_is_left_to_spark() -> None:
+def test_filters_that_do_not_constrain_ranges_are_left_to_spark() -> None:
     filters = [
         EqualTo(("value",), b"x"),
         IsNotNull(("key",)),
@@ -117,13 +117,13 @@ def test_what_says_nothing_about_ranges_is_left_to_spark() -> None:
     assert narrowed(*filters) == (RANGES, filters)
 
 
-def test_columns_that_are_not_the_sources_own_are_left_to_spark() -> None:
+def test_filters_on_other_columns_are_left_to_spark() -> None:
     filters: list[Filter] = [EqualTo(("offset",), 3)]
 
     assert Narrowing.of(filters, ()) == (Narrowing(), filters)
 
 
-def test_records_without_a_time_are_found_by_a_time_before_1970() -> None:
+def test_records_without_a_timestamp_match_a_time_before_1970() -> None:
     filters: list[Filter] = [
         GreaterThan(("timestamp",), datetime.datetime(1969, 12, 31, tzinfo=datetime.UTC)),
         EqualTo(("timestamp",), datetime.datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=datetime.UTC)),
@@ -132,7 +132,7 @@ def test_records_without_a_time_are_found_by_a_time_before_1970() -> None:
     assert narrowed(*filters) == (RANGES, filters)
 
 
-def test_a_time_moves_the_start_and_spark_goes_on_to_check() -> None:
+def test_a_timestamp_moves_the_start_and_spark_still_checks_rows() -> None:
     asked: dict[TopicPartition, int] = {}
 
     def list_offsets(wanted: Mapping[TopicPartition, int]) -> Offsets:
@@ -148,7 +148,7 @@ def test_a_time_moves_the_start_and_spark_goes_on_to_check() -> None:
     assert set(asked.values()) == {int(at.timestamp() * 1000)}
 
 
-def test_a_time_without_a_zone_says_nothing_for_certain() -> None:
+def test_a_time_without_a_zone_does_not_narrow() -> None:
     filters: list[Filter] = [GreaterThan(("timestamp",), datetime.datetime(2026, 1, 1))]
 
     assert narrowed(*filters) == (RANGES, filters)

@@ -1,4 +1,4 @@
-"""What a session is started with, by where it runs."""
+"""The settings of a session, by where it runs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from penstock.spark.settings import Place, addresses_of, cores_of, place_of, set
         ("sc://10.0.0.7:15002/;token=x", Place.CONNECT),
     ],
 )
-def test_an_address_says_where_spark_runs(master: str, place: Place) -> None:
+def test_the_master_url_says_where_spark_runs(master: str, place: Place) -> None:
     assert place_of(master) is place
 
 
 @pytest.mark.parametrize(
     ("master", "cores"), [("local", 1), ("local[3]", 3), ("local[*]", 8), ("local[*, 4]", 8)]
 )
-def test_a_local_address_says_how_many_cores_work(master: str, cores: int) -> None:
+def test_a_local_master_says_how_many_cores_it_uses(master: str, cores: int) -> None:
     assert cores_of(master, machine=8) == cores
 
 
@@ -42,34 +42,34 @@ def test_a_local_address_says_how_many_cores_work(master: str, cores: int) -> No
         ("sc://host:443/;use_ssl=true;token=x", [("host", 443)]),
     ],
 )
-def test_an_address_says_who_has_to_answer(master: str, addresses: list[tuple[str, int]]) -> None:
+def test_the_master_url_gives_the_addresses_to_check(master: str, addresses: list[tuple[str, int]]) -> None:
     assert addresses_of(master) == addresses
 
 
-def test_state_is_cut_for_the_cores_there_are() -> None:
-    assert settings_for("local[3]", machine_cores=8, said={})["spark.sql.shuffle.partitions"] == "3"
+def test_shuffle_partitions_match_the_cores() -> None:
+    assert settings_for("local[3]", machine_cores=8, given={})["spark.sql.shuffle.partitions"] == "3"
 
 
-def test_what_the_user_said_outranks_ours() -> None:
-    said = {"spark.sql.shuffle.partitions": "7", "spark.log.level": "INFO"}
+def test_a_users_settings_override_ours() -> None:
+    chosen = {"spark.sql.shuffle.partitions": "7", "spark.log.level": "INFO"}
 
-    settings = settings_for("local[2]", machine_cores=8, said=said)
+    settings = settings_for("local[2]", machine_cores=8, given=chosen)
 
     assert settings["spark.sql.shuffle.partitions"] == "7"
     assert settings["spark.log.level"] == "INFO"
 
 
-def test_a_running_server_is_told_only_what_it_can_still_change() -> None:
-    settings = settings_for("sc://localhost", machine_cores=8, said={})
+def test_connect_sessions_get_only_runtime_settings() -> None:
+    settings = settings_for("sc://localhost", machine_cores=8, given={})
 
     assert all(name.startswith("spark.sql.") for name in settings)
 
 
-def test_a_cluster_is_not_told_to_listen_on_loopback() -> None:
-    assert "spark.driver.bindAddress" not in settings_for("spark://host:7077", machine_cores=8, said={})
+def test_the_driver_of_a_remote_cluster_does_not_listen_on_loopback() -> None:
+    assert "spark.driver.bindAddress" not in settings_for("spark://host:7077", machine_cores=8, given={})
 
 
-def test_the_driver_of_a_cluster_on_this_machine_stays_on_loopback() -> None:
-    settings = settings_for("spark://127.0.0.1:7077", machine_cores=8, said={})
+def test_the_driver_of_a_local_cluster_listens_on_loopback() -> None:
+    settings = settings_for("spark://127.0.0.1:7077", machine_cores=8, given={})
 
     assert settings["spark.driver.host"] == "127.0.0.1"

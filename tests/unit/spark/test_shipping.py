@@ -1,4 +1,4 @@
-"""The package travels whole: what executors unpack is what runs here."""
+"""The whole package is shipped to executors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_the_kernel_is_loaded_from_an_unpacked_archive(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "zipfile", "-e", archive, unpacked], check=True)
 
     program = "from penstock.records import _kernel, kernel; print(kernel.__file__, _kernel.__file__)"
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": str(unpacked)},
         capture_output=True,
@@ -26,16 +26,16 @@ def test_the_kernel_is_loaded_from_an_unpacked_archive(tmp_path: Path) -> None:
     ).stdout.split()
 
     records = unpacked / "penstock" / "records"
-    assert told == [str(records / "kernel.py"), str(records / Path(_kernel.__file__).name)]
+    assert reported == [str(records / "kernel.py"), str(records / Path(_kernel.__file__).name)]
 
 
-def test_the_package_is_found_before_what_the_path_named_already() -> None:
+def test_the_package_comes_before_the_existing_path() -> None:
     assert python_path("/elsewhere").split(os.pathsep) == [str(package_root()), "/elsewhere"]
 
 
-def test_what_travelled_comes_first() -> None:
+def test_the_shipped_package_comes_first() -> None:
     assert python_path(None, ahead="./travelled").split(os.pathsep)[0] == "./travelled"
 
 
-def test_nothing_is_named_twice() -> None:
+def test_the_path_has_no_duplicates() -> None:
     assert python_path(f"{package_root()}{os.pathsep}/elsewhere").count(str(package_root())) == 1

@@ -1,4 +1,4 @@
-"""Whether Spark's Python workers find the package: told on registration, and only if it is certain."""
+"""Registration checks whether Spark's Python workers find the package, and rejects only certain failures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Jvm:
 
 @dataclass
 class Context:
-    """What is asked of a `SparkContext`."""
+    """As much of a `SparkContext` as the check needs."""
 
     pythonExec: str
     master: str = "local[2]"
@@ -40,7 +40,7 @@ class Context:
 
 @pytest.fixture
 def other_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A Python that finds nothing but its own library."""
+    """A Python that finds only its standard library."""
     return script(tmp_path, f'exec "{sys.executable}" -I -S "$@"')
 
 
@@ -60,11 +60,11 @@ def test_workers_of_a_python_without_the_package_are_rejected_on_registration(ot
     with pytest.raises(SparkError) as caught:
         check(Context(other_python))
 
-    for words in (other_python, "cannot import penstock", f"PYSPARK_PYTHON={sys.executable}", "pyFiles"):
-        assert words in str(caught.value)
+    for message in (other_python, "cannot import penstock", f"PYSPARK_PYTHON={sys.executable}", "pyFiles"):
+        assert message in str(caught.value)
 
 
-def test_the_python_is_looked_up_as_workers_do(other_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_is_found_as_workers_find_it(other_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Jvm.System, "environment", {"PATH": str(Path(other_python).parent)})
 
     with pytest.raises(SparkError, match="cannot import penstock"):
@@ -79,7 +79,7 @@ def test_another_python_that_finds_the_package_is_accepted(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "said",
+    "given",
     [
         {"master": "spark://elsewhere:7077"},
         {"master": "yarn"},
@@ -88,17 +88,17 @@ def test_another_python_that_finds_the_package_is_accepted(tmp_path: Path) -> No
     ],
     ids=["a cluster", "yarn", "pyFiles", "archives"],
 )
-def test_what_cannot_be_known_is_accepted(other_python: str, said: dict[str, Any]) -> None:
-    check(Context(other_python, **said))
+def test_uncertain_cases_are_accepted(other_python: str, given: dict[str, Any]) -> None:
+    check(Context(other_python, **given))
 
 
 @pytest.mark.parametrize("line", ["exit 1", "exit 127", "kill -9 $$"])
-def test_a_python_that_fails_for_another_reason_is_for_spark_to_tell(tmp_path: Path, line: str) -> None:
+def test_a_python_that_fails_for_another_reason_is_left_to_spark(tmp_path: Path, line: str) -> None:
     check(Context(script(tmp_path, line)))
     check(Context(str(tmp_path / "missing")))
 
 
-def test_workers_of_this_very_python_cost_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_of_this_python_need_no_extra_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_python, "is_installed", lambda: True)
     monkeypatch.setattr(worker_python, "_finds_package", lambda *_: pytest.fail("a process was started"))
 

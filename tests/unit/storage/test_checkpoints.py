@@ -1,4 +1,4 @@
-"""Checkpoint files: Kafka's text, whole or not at all, and never older than they were."""
+"""Checkpoint files: Kafka's text format, replaced atomically, never with older offsets."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import pytest
 
 from penstock.storage.checkpoints import OffsetCheckpoint, decode_offsets, encode_offsets
 from penstock.storage.errors import CorruptFile
-from penstock.testing.disk import SimulatedDisk
+from simulator.disk import SimulatedDisk
 
 
-def test_the_text_is_kafkas() -> None:
+def test_checkpoint_text_is_kafkas_format() -> None:
     data = encode_offsets({("orders", 1): 998, ("orders", 0): 1041})
 
     assert data == b"0\n2\norders 0 1041\norders 1 998\n"
@@ -19,7 +19,7 @@ def test_the_text_is_kafkas() -> None:
 @pytest.mark.parametrize(
     "data", [b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\na 0\n", b"0\n1\na b 1\n", b"x", b"0\n", b"\xff\xfe"]
 )
-def test_what_is_not_a_checkpoint_is_refused(data: bytes) -> None:
+def test_a_malformed_checkpoint_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptFile, match="the-file"):
         decode_offsets(data, name="the-file")
 
@@ -28,7 +28,7 @@ def test_an_empty_file_holds_nothing() -> None:
     assert decode_offsets(b"", name="x") == {}
 
 
-def test_what_is_there_already_is_not_written() -> None:
+def test_unchanged_offsets_are_not_written() -> None:
     checkpoint = OffsetCheckpoint(SimulatedDisk(), "/points")
     write = checkpoint.prepare({("a", 0): 1})
     assert write is not None

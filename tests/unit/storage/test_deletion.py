@@ -1,4 +1,4 @@
-"""Deleting a log while something is still going on with its files."""
+"""Deleting a log while its files are still in use."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_the_flush_of_a_deleted_log_writes_nothing_into_the_log_that_took_
     assert place.disk.read_file(place.path("leader-epoch-checkpoint")) == b"0\n1\n0 0\n"
 
 
-async def test_who_waits_for_the_flush_of_a_log_that_is_deleted_is_told_so() -> None:
+async def test_a_flush_fails_when_its_log_is_deleted() -> None:
     place, _ = held_place()
     log = place.create()
     append(log, make_batch(1))

@@ -1,4 +1,4 @@
-"""Flushing: who waits for the disk, and how many waits one sync ends."""
+"""Flushing: which appends wait for the disk, and how many one sync completes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from harness.storage import HeldWorkers, Place, append, make_batch, settle
 from penstock.storage.errors import DirectoryOffline, LogBusy
 from penstock.storage.settings import LogSettings
-from penstock.testing.loop import VirtualLoop, run_virtual
+from simulator.loop import VirtualLoop, run_virtual
 
 
 def held_place(**settings: int) -> tuple[Place, HeldWorkers]:
@@ -24,7 +24,7 @@ async def test_without_a_policy_the_end_is_visible_at_once() -> None:
 
     append(log, make_batch(3))
 
-    assert log.durable_end_offset == 3
+    assert log.durability.end_offset == 3
     assert not workers.held
 
 
@@ -32,17 +32,17 @@ async def test_an_append_that_needs_a_flush_is_not_visible_before_it() -> None:
     place, workers = held_place(flush_messages=1)
     log = place.create()
     moved: list[int] = []
-    log.on_durable = lambda: moved.append(log.durable_end_offset)
+    log.durability.on_advance = lambda: moved.append(log.durability.end_offset)
 
     append(log, make_batch(3))
-    assert log.durable_end_offset == 0
+    assert log.durability.end_offset == 0
     await workers.release()
 
-    assert log.durable_end_offset == log.recovery_point == 3
+    assert log.durability.end_offset == log.durability.recovery_point == 3
     assert moved == [3]
 
 
-async def test_one_sync_serves_all_that_came_before_it_and_a_second_those_that_came_meanwhile() -> None:
+async def test_one_sync_serves_all_earlier_appends_and_a_second_the_later_ones() -> None:
     place, workers = held_place(flush_messages=1)
     log = place.create()
 
@@ -52,10 +52,10 @@ async def test_one_sync_serves_all_that_came_before_it_and_a_second_those_that_c
     assert len(workers.held) == 1
 
     await workers.release()
-    assert log.durable_end_offset == 1
+    assert log.durability.end_offset == 1
     assert len(workers.held) == 1
     await workers.release()
-    assert log.durable_end_offset == 10
+    assert log.durability.end_offset == 10
     assert not workers.held
 
 
@@ -64,11 +64,11 @@ async def test_only_every_nth_message_waits() -> None:
     log = place.create()
 
     append(log, make_batch(4))
-    assert log.durable_end_offset == 4
+    assert log.durability.end_offset == 4
     append(log, make_batch(2))
-    assert log.durable_end_offset == 4
+    assert log.durability.end_offset == 4
     await workers.release()
-    assert log.durable_end_offset == 6
+    assert log.durability.end_offset == 6
 
 
 async def test_flush_waits_for_a_sync_that_began_after_the_call() -> None:
@@ -86,7 +86,7 @@ async def test_flush_waits_for_a_sync_that_began_after_the_call() -> None:
     assert not second.done()
     await workers.release()
     assert second.done()
-    assert log.recovery_point == 2
+    assert log.durability.recovery_point == 2
 
 
 async def test_a_flush_with_nothing_to_do_costs_nothing() -> None:
@@ -107,29 +107,29 @@ async def test_a_roll_flushes_the_sealed_segment_but_no_append_waits_for_it() ->
     for _ in range(3):
         append(log, make_batch(1))
 
-    assert log.segment_count() == 2
-    assert log.durable_end_offset == 3
+    assert len(log.segments) == 2
+    assert log.durability.end_offset == 3
     await workers.release()
-    assert log.recovery_point == 2
+    assert log.durability.recovery_point == 2
 
 
-def test_flush_ms_flushes_what_was_left_lying() -> None:
+def test_flush_ms_flushes_the_remaining_appends() -> None:
     async def main() -> None:
         log = Place(settings=LogSettings(flush_ms=10_000)).create()
         append(log, make_batch(1))
         await asyncio.sleep(9.9)
-        assert log.recovery_point == 0
+        assert log.durability.recovery_point == 0
         await asyncio.sleep(0.2)
-        assert log.recovery_point == 1
+        assert log.durability.recovery_point == 1
 
     run_virtual(VirtualLoop(), main())
 
 
-async def test_a_failed_sync_takes_the_directory_offline_and_tells_all_who_wait() -> None:
+async def test_a_failed_sync_takes_the_directory_offline_and_fails_all_waiting_flushes() -> None:
     place, workers = held_place(flush_messages=1)
     log, other = place.create(), place.create(partition=1)
-    told: list[int] = []
-    log.on_durable = lambda: told.append(log.durable_end_offset)
+    reported: list[int] = []
+    log.durability.on_advance = lambda: reported.append(log.durability.end_offset)
     append(log, make_batch(1))
     waiting = asyncio.ensure_future(log.flush())
     await settle()
@@ -139,8 +139,8 @@ async def test_a_failed_sync_takes_the_directory_offline_and_tells_all_who_wait(
 
     with pytest.raises(DirectoryOffline, match="Input/output error"):
         await waiting
-    assert log.durable_end_offset == 0
-    assert told == [0]
+    assert log.durability.end_offset == 0
+    assert reported == [0]
     for refused in (log, other):
         with pytest.raises(DirectoryOffline):
             append(refused, make_batch(1))
@@ -160,10 +160,10 @@ async def test_a_sync_that_failed_once_is_never_tried_again() -> None:
         await log.flush()
 
     assert not workers.held
-    assert log.recovery_point == 0
+    assert log.durability.recovery_point == 0
 
 
-async def test_a_truncation_during_a_sync_takes_back_what_the_sync_would_have_shown() -> None:
+async def test_a_sync_that_ends_after_a_truncation_does_not_move_the_durable_end() -> None:
     place, workers = held_place(flush_messages=1)
     log = place.create()
     append(log, make_batch(1))
@@ -178,13 +178,13 @@ async def test_a_truncation_during_a_sync_takes_back_what_the_sync_would_have_sh
     await truncating
     append(log, make_batch(2))
 
-    assert log.recovery_point == 1
+    assert log.durability.recovery_point == 1
     while workers.held:
         await workers.release()
-    assert log.recovery_point == log.durable_end_offset == 3
+    assert log.durability.recovery_point == log.durability.end_offset == 3
 
 
-async def test_what_a_crash_left_is_synced_before_it_is_shown() -> None:
+async def test_recovered_records_are_synced_before_they_are_visible() -> None:
     place, workers = held_place(flush_messages=1)
     place.create()
     place.settings = LogSettings()
@@ -199,30 +199,30 @@ async def test_what_a_crash_left_is_synced_before_it_is_shown() -> None:
     log = task.result()
 
     while workers.held:
-        assert log.durable_end_offset == 0
+        assert log.durability.end_offset == 0
         await workers.release()
-    assert log.durable_end_offset == 4
+    assert log.durability.end_offset == 4
 
 
-async def test_the_checkpoint_names_no_segment_as_safe_before_its_index_is() -> None:
+async def test_the_recovery_point_checkpoint_does_not_pass_a_segment_before_its_index_is_synced() -> None:
     place, workers = held_place(flush_messages=1, segment_bytes=200)
     log = place.create()
     for _ in range(2):
         append(log, make_batch(1))
         await workers.release()
-    assert (log.recovery_point, log.scan_offset) == (2, 0), (
+    assert (log.durability.recovery_point, log.durability.scan_offset) == (2, 0), (
         "the segment that is written to is never safe as a whole"
     )
 
     append(log, make_batch(1))
-    assert log.segment_count() == 2
-    assert log.scan_offset == 0
+    assert len(log.segments) == 2
+    assert log.durability.scan_offset == 0
     await workers.release()
 
-    assert log.scan_offset == 2
+    assert log.durability.scan_offset == 2
 
 
-async def test_after_a_clean_stop_the_checkpoint_names_the_end() -> None:
+async def test_after_a_clean_shutdown_the_recovery_point_is_the_end() -> None:
     place = Place(settings=LogSettings(segment_bytes=200))
     log = place.create()
     for _ in range(3):
@@ -230,24 +230,24 @@ async def test_after_a_clean_stop_the_checkpoint_names_the_end() -> None:
 
     log = await place.restart()
 
-    assert log.scan_offset == 3
+    assert log.durability.scan_offset == 3
     append(log, make_batch(1))
-    assert log.scan_offset == 2
+    assert log.durability.scan_offset == 2
 
 
-async def test_whoever_waits_for_a_sync_is_told_when_noting_it_fails(
+async def test_a_flush_completes_when_the_callback_after_the_sync_fails(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """They used to wait for ever, the checkpoints of the whole node among them."""
+    """The flushes used to wait forever, and with them the checkpoints of the whole node."""
     place, workers = held_place(flush_messages=1)
     log = place.create()
 
     def fail() -> None:
         raise ValueError("a listener of straw")
 
-    log.on_durable = fail
+    log.durability.on_advance = fail
     append(log, make_batch(1))
-    append(log, make_batch(1))  # for this one, and for whoever waits now, there is a second sync
+    append(log, make_batch(1))  # a second sync runs for this append and for later flushes
     waiting = asyncio.gather(log.flush(), return_exceptions=True)
     await settle()
     while workers.held:
@@ -255,5 +255,5 @@ async def test_whoever_waits_for_a_sync_is_told_when_noting_it_fails(
 
     (failure,) = await waiting
     assert isinstance(failure, ValueError)
-    assert log.recovery_point == 2
+    assert log.durability.recovery_point == 2
     assert "orders-0 failed" in caplog.text

@@ -1,4 +1,4 @@
-"""Leader epochs: which one wrote what, and where it ended."""
+"""Leader epochs: which epoch wrote which offsets, and where it ended."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def test_an_assignment_removes_what_it_contradicts() -> None:
     ("asked", "answer"),
     [(-1, (-1, -1)), (0, (0, 10)), (2, (2, 20)), (3, (2, 20)), (5, (5, 30)), (6, (6, 99)), (7, (-1, -1))],
 )
-def test_where_an_epoch_ended(asked: int, answer: tuple[int, int]) -> None:
+def test_the_end_offset_of_an_epoch(asked: int, answer: tuple[int, int]) -> None:
     epochs = LeaderEpochs([(2, 10), (5, 20), (6, 30)])
 
     assert epochs.end_offset_for(asked, log_end_offset=99) == answer
 
 
-def test_nothing_is_known_of_an_empty_log() -> None:
+def test_an_empty_log_has_no_epochs() -> None:
     assert LeaderEpochs().end_offset_for(3, log_end_offset=0) == (-1, -1)
 
 
-def test_which_epoch_wrote_an_offset() -> None:
+def test_the_epoch_of_an_offset() -> None:
     epochs = LeaderEpochs([(2, 10), (5, 20)])
 
     assert [epochs.epoch_for(offset) for offset in (9, 10, 19, 20, 100)] == [-1, 2, 2, 5, 5]
 
 
-def test_a_new_end_forgets_epochs_that_began_after_it() -> None:
+def test_truncating_the_end_removes_later_epochs() -> None:
     epochs = LeaderEpochs([(2, 10), (5, 20), (6, 30)])
     epochs.truncate_end(31)
     assert not epochs.is_dirty
@@ -57,7 +57,7 @@ def test_a_new_end_forgets_epochs_that_began_after_it() -> None:
     assert epochs.is_dirty
 
 
-def test_a_new_start_keeps_the_epoch_that_covers_it() -> None:
+def test_truncating_the_start_keeps_the_epoch_that_covers_it() -> None:
     epochs = LeaderEpochs([(2, 10), (5, 20), (6, 30)])
 
     epochs.truncate_start(9)
@@ -68,7 +68,7 @@ def test_a_new_start_keeps_the_epoch_that_covers_it() -> None:
     assert epochs.entries() == [(6, 30)]
 
 
-def test_a_start_that_went_back_is_covered_again() -> None:
+def test_epochs_are_extended_when_the_start_moves_back() -> None:
     epochs = LeaderEpochs([(5, 25)])
 
     epochs.extend_back(5, 20)

@@ -1,4 +1,4 @@
-"""The sparse indexes: what is found in memory is found in the file, and both are Kafka's bytes."""
+"""The sparse indexes: memory and file agree, and the files have Kafka's format."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.storage.errors import CorruptFile
-from penstock.storage.index import BLOCK_ENTRIES, LiveIndex, StoredIndex
-from penstock.testing.disk import SimulatedDisk
+from penstock.storage.index import BLOCK_ENTRIES, FileIndex, MemoryIndex
+from simulator.disk import SimulatedDisk
 
 
-def build(offset_entries: list[tuple[int, int]], time_entries: list[tuple[int, int]]) -> LiveIndex:
-    index = LiveIndex()
+def build(offset_entries: list[tuple[int, int]], time_entries: list[tuple[int, int]]) -> MemoryIndex:
+    index = MemoryIndex()
     for offset, position in offset_entries:
         index.add(offset, position)
     for timestamp, offset in time_entries:
@@ -20,19 +20,19 @@ def build(offset_entries: list[tuple[int, int]], time_entries: list[tuple[int, i
     return index
 
 
-def store(index: LiveIndex) -> StoredIndex:
+def store(index: MemoryIndex) -> FileIndex:
     disk = SimulatedDisk()
     files = []
     for path, data in (("/offsets", index.encode_offsets()), ("/times", index.encode_times())):
         file = disk.open(path, create=True)
         file.append((data,))
         files.append(file)
-    return StoredIndex(files[0], files[1])
+    return FileIndex(files[0], files[1])
 
 
 @st.composite
-def indexes(draw: st.DrawFn) -> LiveIndex:
-    """Both columns grow; now and then there are more entries than one read of a search takes."""
+def indexes(draw: st.DrawFn) -> MemoryIndex:
+    """Both columns grow; sometimes there are more entries than one read of a search takes."""
     count = draw(st.sampled_from([0, 1, 2, 7, BLOCK_ENTRIES, 3 * BLOCK_ENTRIES + 5]))
     step, stride = draw(st.integers(1, 50)), draw(st.integers(61, 5000))
     times = draw(st.integers(1, 1000))
@@ -50,15 +50,17 @@ def test_the_bytes_are_kafkas() -> None:
 
 
 @given(indexes())
-def test_what_is_encoded_is_decoded(index: LiveIndex) -> None:
-    again = LiveIndex.decode(index.encode_offsets(), index.encode_times())
+def test_what_is_encoded_is_decoded(index: MemoryIndex) -> None:
+    again = MemoryIndex.decode(index.encode_offsets(), index.encode_times())
 
-    for column in LiveIndex.__slots__:
+    for column in MemoryIndex.__slots__:
         assert getattr(again, column) == getattr(index, column)
 
 
 @given(indexes(), st.integers(-1, 100_000), st.integers(0, 10_000_000), st.integers(-1, 2_000_000))
-def test_memory_and_file_find_the_same(index: LiveIndex, offset: int, position: int, timestamp: int) -> None:
+def test_memory_and_file_indexes_agree(
+    index: MemoryIndex, offset: int, position: int, timestamp: int
+) -> None:
     stored = store(index)
 
     assert stored.position_at_offset(offset) == index.position_at_offset(offset)
@@ -75,11 +77,11 @@ def test_a_lookup_finds_the_last_entry_that_is_not_above() -> None:
     assert [index.offset_at_time(time) for time in (999, 1000, 1999, 2000)] == [0, 5, 5, 9]
 
 
-def test_a_time_that_is_not_later_is_left_out() -> None:
+def test_a_timestamp_that_is_not_later_is_not_indexed() -> None:
     assert len(build([], [(10, 1), (10, 2), (9, 3), (11, 4)]).times) == 2
 
 
-def test_truncation_forgets_batches_that_reach_the_offset() -> None:
+def test_truncation_removes_entries_of_batches_that_reach_the_offset() -> None:
     index = build([(5, 100), (9, 200)], [(1000, 5), (2000, 9)])
 
     index.truncate(9)
@@ -88,21 +90,21 @@ def test_truncation_forgets_batches_that_reach_the_offset() -> None:
     assert list(index.times) == [1000]
 
 
-def test_half_an_entry_is_refused() -> None:
+def test_an_incomplete_entry_is_refused() -> None:
     with pytest.raises(CorruptFile):
-        LiveIndex.decode(bytes(9), b"")
+        MemoryIndex.decode(bytes(9), b"")
     disk = SimulatedDisk()
     torn = disk.open("/torn", create=True)
     torn.append((bytes(13),))
     with pytest.raises(CorruptFile, match="/torn ends in the middle"):
-        StoredIndex(disk.open("/empty", create=True), torn)
+        FileIndex(disk.open("/empty", create=True), torn)
 
 
 @pytest.mark.parametrize(
     ("offset_entries", "time_entries"),
     [([(5, 1000)], []), ([(0, 0)], []), ([(5, 100)], [(5, 1), (0, 0)])],
 )
-def test_last_entries_that_make_no_sense_are_refused(
+def test_implausible_last_entries_are_refused(
     offset_entries: list[tuple[int, int]], time_entries: list[tuple[int, int]]
 ) -> None:
     index = build(offset_entries, [])

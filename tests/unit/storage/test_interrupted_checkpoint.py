@@ -1,4 +1,4 @@
-"""A checkpoint whose writing was cancelled, as a stop does it with all background work."""
+"""A checkpoint whose write was cancelled, as a shutdown cancels all background work."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 
 from harness.storage import HeldWorkers, Place, append, make_batch, settle
 from penstock.storage.checkpoints import OffsetCheckpoint
-from penstock.testing.disk import SimulatedDisk
+from simulator.disk import SimulatedDisk
 
 PATH = "/data/log-start-offset-checkpoint"
 
 
-async def test_deleted_records_do_not_come_back_after_a_stop_that_interrupts_a_checkpoint() -> None:
+async def test_deleted_records_stay_deleted_after_a_shutdown_that_interrupts_a_checkpoint() -> None:
     workers = HeldWorkers()
     place = Place(workers=workers)
     log = place.create()
@@ -22,7 +22,7 @@ async def test_deleted_records_do_not_come_back_after_a_stop_that_interrupts_a_c
 
     checkpoint.cancel()
     await settle()
-    workers.held.clear()  # a cancelled future's work is taken out of the queue
+    workers.held.clear()  # cancelling a future removes its work from the queue
     closing = asyncio.ensure_future(place.directory.close())
     while not closing.done():
         await settle()

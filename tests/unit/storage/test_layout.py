@@ -1,4 +1,4 @@
-"""Names on disk."""
+"""File and folder names."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from penstock.storage import layout
 
 
 @pytest.mark.parametrize("topic", ["../x", "a/b", "", ".", "..", "a" * 250, "späne", "a b", "a\0"])
-def test_a_name_that_is_not_one_folder_is_stopped(topic: str) -> None:
-    with pytest.raises(ValueError, match="name of a topic"):
+def test_a_topic_name_that_is_not_a_single_folder_is_refused(topic: str) -> None:
+    with pytest.raises(ValueError, match="not a valid topic name"):
         layout.partition_folder(topic, 0)
 
 
 @pytest.mark.parametrize("topic", ["orders", "a.b_c-d", "orders-1", "x" * 249, "__cluster_metadata"])
-def test_folders_are_read_as_they_are_named(topic: str) -> None:
+def test_partition_folder_names_are_parsed(topic: str) -> None:
     assert layout.parse_partition_folder(layout.partition_folder(topic, 12)) == (topic, 12, "")
 
 
@@ -28,7 +28,7 @@ def test_marked_folders(kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["orders", "orders-", "orders-x", "lost+found", "-1", "orders-1.x-gone"])
-def test_other_folders_are_not_ours(name: str) -> None:
+def test_other_folder_names_are_ignored(name: str) -> None:
     assert layout.parse_partition_folder(name) is None
 
 

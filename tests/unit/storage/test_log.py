@@ -1,4 +1,4 @@
-"""One partition's log: what is appended is read back, at every offset, from every segment."""
+"""One partition's log: appended batches are read back, at every offset, from every segment."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from penstock.storage.errors import (
     UnexpectedOffset,
 )
 from penstock.storage.settings import LogSettings
-from penstock.testing.disk import SimulatedDisk
+from simulator.disk import SimulatedDisk
 
 BATCH_BYTES = len(make_batch(2))
 
 
-async def test_an_append_places_offsets_and_epoch() -> None:
+async def test_an_append_assigns_offsets_and_epoch() -> None:
     log = Place().create()
 
     first = append(log, make_batch(3), leader_epoch=4)
@@ -30,11 +30,11 @@ async def test_an_append_places_offsets_and_epoch() -> None:
 
     assert (first.first_offset, first.last_offset, first.is_duplicate) == (0, 2, False)
     assert (second.first_offset, second.last_offset) == (3, 5)
-    assert log.end_offset == log.durable_end_offset == 6
+    assert log.end_offset == log.durability.end_offset == 6
     assert [(h.base_offset, h.leader_epoch) for h in read_all(log)] == [(0, 4), (3, 4), (5, 4)]
 
 
-async def test_append_time_is_answered_only_for_log_append_time() -> None:
+async def test_append_time_is_returned_only_for_log_append_time() -> None:
     log = Place().create()
 
     assert append(log, make_batch(2)).append_time_ms == -1
@@ -47,7 +47,7 @@ async def test_several_batches_are_one_write() -> None:
     log = place.create()
     append(log, make_batch(1))
     writes = 0
-    file = log.active_segment.file()
+    file = log.segments.active.file()
     real_append = file.append
 
     def counting(buffers: object) -> int:
@@ -61,38 +61,38 @@ async def test_several_batches_are_one_write() -> None:
     assert writes == 1
 
 
-async def test_a_segment_that_is_full_is_followed_by_another() -> None:
+async def test_a_full_segment_rolls() -> None:
     place = Place(settings=LogSettings(segment_bytes=3 * BATCH_BYTES))
     log = place.create()
 
     for _ in range(7):
         append(log, make_batch(2))
 
-    assert log.segment_count() == 3
+    assert len(log.segments) == 3
     assert place.disk.exists(place.path("00000000000000000006.log"))
     assert place.disk.exists(place.path("00000000000000000012.snapshot"))
     assert [h.base_offset for h in read_all(log)] == [0, 2, 4, 6, 8, 10, 12]
 
 
-async def test_segments_roll_by_the_time_in_the_records() -> None:
+async def test_segments_roll_by_record_timestamps() -> None:
     log = Place(settings=LogSettings(segment_ms=1000)).create()
 
     append(log, make_batch(1, timestamp=5000))
     append(log, make_batch(1, timestamp=6000))
-    assert log.segment_count() == 1
+    assert len(log.segments) == 1
     append(log, make_batch(1, timestamp=6001))
-    assert log.segment_count() == 2
+    assert len(log.segments) == 2
 
 
-async def test_segments_without_times_roll_by_the_clock() -> None:
+async def test_segments_without_timestamps_roll_by_the_clock() -> None:
     place = Place(settings=LogSettings(segment_ms=1000))
     log = place.create()
 
     append(log, make_batch(1, timestamp=-1))
     append(log, make_batch(1, timestamp=-1), now_ms=NOW_MS + 1000)
-    assert log.segment_count() == 1
+    assert len(log.segments) == 1
     append(log, make_batch(1, timestamp=-1), now_ms=NOW_MS + 1001)
-    assert log.segment_count() == 2
+    assert len(log.segments) == 2
 
 
 async def test_jitter_makes_logs_roll_at_different_times() -> None:
@@ -103,7 +103,7 @@ async def test_jitter_makes_logs_roll_at_different_times() -> None:
         for step in range(11):
             append(log, make_batch(1, timestamp=step * 100_000))
 
-    assert len({log.active_segment.base_offset for log in logs}) > 2
+    assert len({log.segments.active.base_offset for log in logs}) > 2
 
 
 async def test_a_full_index_rolls_the_segment() -> None:
@@ -113,7 +113,7 @@ async def test_a_full_index_rolls_the_segment() -> None:
     for step in range(6):
         append(log, make_batch(1, timestamp=NOW_MS + step))
 
-    assert log.segment_count() > 1
+    assert len(log.segments) > 1
 
 
 async def test_offsets_too_far_apart_for_an_index_roll_the_segment() -> None:
@@ -123,22 +123,22 @@ async def test_offsets_too_far_apart_for_an_index_roll_the_segment() -> None:
 
     log.append_as_follower(memoryview(far), now_ms=NOW_MS)
 
-    assert log.segment_count() == 2
+    assert len(log.segments) == 2
     assert [h.base_offset for h in read_all(log)] == [0, 3_000_000_000]
 
 
-async def test_the_first_batch_of_an_empty_log_may_be_far_away() -> None:
+async def test_the_first_batch_of_an_empty_log_may_have_any_offset() -> None:
     place = Place()
     log = place.create()
 
     log.append_as_follower(memoryview(make_batch(1, base_offset=3_000_000_000)), now_ms=NOW_MS)
 
-    assert log.segment_count() == 1
-    assert log.first_base_offset() == 3_000_000_000
+    assert len(log.segments) == 1
+    assert log.segments[0].base_offset == 3_000_000_000
     assert log.end_offset == 3_000_000_001
 
 
-async def test_what_does_not_fit_a_segment_is_refused() -> None:
+async def test_an_append_larger_than_a_segment_is_refused() -> None:
     log = Place(settings=LogSettings(segment_bytes=BATCH_BYTES)).create()
 
     with pytest.raises(BatchTooLarge, match=r"segment\.bytes"):
@@ -158,7 +158,7 @@ async def test_reading_ends_between_batches() -> None:
     assert [h.base_offset for h in kernel.check_batches(found.read())] == [4, 6, 8]
 
 
-async def test_reading_in_the_middle_of_a_batch_gives_the_whole_batch() -> None:
+async def test_reading_in_the_middle_of_a_batch_returns_the_whole_batch() -> None:
     log = Place().create()
     for _ in range(3):
         append(log, make_batch(2))
@@ -169,7 +169,7 @@ async def test_reading_in_the_middle_of_a_batch_gives_the_whole_batch() -> None:
     assert [h.base_offset for h in kernel.check_batches(found.read())] == [2, 4]
 
 
-async def test_a_first_batch_that_is_too_large_is_given_only_on_request() -> None:
+async def test_a_first_batch_that_is_too_large_is_returned_only_with_at_least_one() -> None:
     log = Place().create()
     append(log, make_batch(2))
     append(log, make_batch(2))
@@ -180,7 +180,7 @@ async def test_a_first_batch_that_is_too_large_is_given_only_on_request() -> Non
     assert len(found) == BATCH_BYTES
 
 
-async def test_reading_stops_at_the_given_end() -> None:
+async def test_reading_stops_at_the_end_offset() -> None:
     log = Place().create()
     for _ in range(5):
         append(log, make_batch(2))
@@ -193,7 +193,7 @@ async def test_reading_stops_at_the_given_end() -> None:
     assert log.read(10, max_bytes=1 << 20, end_offset=10, at_least_one=True) is None
 
 
-async def test_a_reader_that_follows_the_tail_touches_neither_index_nor_log() -> None:
+async def test_a_reader_at_the_end_of_the_log_reads_neither_index_nor_log() -> None:
     place = Place(settings=LogSettings(segment_bytes=50 * BATCH_BYTES))
     log = place.create()
     offset = 0
@@ -216,7 +216,7 @@ async def test_offsets_outside_the_log_are_refused(offset: int) -> None:
         log.read(offset, max_bytes=100, end_offset=6, at_least_one=True)
 
 
-async def test_a_follower_takes_offsets_and_epochs_as_they_are() -> None:
+async def test_a_follower_keeps_the_offsets_and_epochs_of_the_leader() -> None:
     leader, follower = Place().create(), Place().create()
     for epoch in (1, 1, 3):
         append(leader, make_batch(2), leader_epoch=epoch)
@@ -230,7 +230,7 @@ async def test_a_follower_takes_offsets_and_epochs_as_they_are() -> None:
     assert read_all(follower) == read_all(leader)
 
 
-async def test_a_follower_leaves_half_a_batch() -> None:
+async def test_a_follower_ignores_an_incomplete_batch() -> None:
     follower = Place().create()
     batches = make_batch(2) + make_batch(2, base_offset=2)
 
@@ -239,17 +239,34 @@ async def test_a_follower_leaves_half_a_batch() -> None:
     assert follower.end_offset == 2
 
 
-async def test_a_follower_takes_more_than_a_segment_at_once() -> None:
+async def test_a_follower_can_append_more_than_a_segment_at_once() -> None:
     follower = Place(settings=LogSettings(segment_bytes=2 * BATCH_BYTES)).create()
     batches = bytearray().join(make_batch(2, base_offset=offset) for offset in range(0, 14, 2))
 
     follower.append_as_follower(memoryview(batches), now_ms=NOW_MS)
 
     assert [h.base_offset for h in read_all(follower)] == list(range(0, 14, 2))
-    assert follower.segment_count() == 4
+    assert len(follower.segments) == 4
 
 
-async def test_a_follower_refuses_what_does_not_follow() -> None:
+async def test_a_failure_behind_the_write_does_not_let_a_follower_write_a_batch_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*arguments: object) -> None:
+        raise KeyError("a bug")
+
+    follower = Place().create()
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.storage.log.note_copied", broken)
+        with pytest.raises(KeyError):
+            follower.append_as_follower(memoryview(make_batch(2)), now_ms=NOW_MS)
+
+    assert follower.end_offset == 2
+    follower.append_as_follower(memoryview(make_batch(2, base_offset=2)), now_ms=NOW_MS)
+    assert [header.base_offset for header in read_all(follower)] == [0, 2]
+
+
+async def test_a_follower_refuses_offsets_that_go_back() -> None:
     follower = Place().create()
     follower.append_as_follower(memoryview(make_batch(4)), now_ms=NOW_MS)
 
@@ -273,7 +290,7 @@ async def test_lookup_by_time_finds_the_first_record_that_is_not_earlier() -> No
             ),
             None,
         )
-        found = log.offset_for_timestamp(timestamp, end_offset=40)
+        found = log.reader.offset_for_timestamp(timestamp, end_offset=40)
         assert (found and (found.offset, found.timestamp_ms)) == expected
         if found:
             assert found.leader_epoch == 2
@@ -285,24 +302,24 @@ async def test_lookup_by_time_stays_inside_start_and_end() -> None:
         append(log, make_batch(2, timestamp=1000 + step * 10))
     log.advance_start(6)
 
-    assert log.offset_for_timestamp(0, end_offset=20) == (6, 1030, 0)
-    assert log.offset_for_timestamp(1090, end_offset=18) is None
+    assert log.reader.offset_for_timestamp(0, end_offset=20) == (6, 1030, 0)
+    assert log.reader.offset_for_timestamp(1090, end_offset=18) is None
 
 
-async def test_max_timestamp_names_the_first_record_that_has_it() -> None:
+async def test_max_timestamp_returns_the_first_record_that_has_it() -> None:
     log = Place(settings=LogSettings(segment_bytes=2 * BATCH_BYTES)).create()
     for timestamp in (10, 500, 20, 500, 30):
         append(log, make_batch(2, timestamp=timestamp))
 
-    assert log.max_timestamp(end_offset=10) == (3, 501, 0)
-    assert log.max_timestamp(end_offset=3) is None
+    assert log.reader.max_timestamp(end_offset=10) == (3, 501, 0)
+    assert log.reader.max_timestamp(end_offset=3) is None
 
 
 async def test_an_empty_log_has_no_latest_time() -> None:
-    assert Place().create().max_timestamp(end_offset=0) is None
+    assert Place().create().reader.max_timestamp(end_offset=0) is None
 
 
-async def test_a_log_that_was_closed_refuses() -> None:
+async def test_a_closed_log_refuses_everything() -> None:
     place = Place()
     log = place.create()
     append(log, make_batch(1))
@@ -315,7 +332,7 @@ async def test_a_log_that_was_closed_refuses() -> None:
 async def test_few_open_files_are_enough_for_many_segments() -> None:
     settings = LogSettings(segment_bytes=BATCH_BYTES)
     place = Place(settings=settings)
-    place.directory.volume.descriptors.limit = 2
+    place.directory.io.open_files.limit = 2
     log = place.create()
 
     for _ in range(30):
@@ -324,7 +341,7 @@ async def test_few_open_files_are_enough_for_many_segments() -> None:
     assert [h.base_offset for h in read_all(log)] == list(range(0, 60, 2))
 
 
-async def test_room_for_a_segment_is_set_aside_only_where_the_topic_wants_it() -> None:
+async def test_segments_are_preallocated_only_with_preallocate() -> None:
     for preallocate, is_refused in ((False, False), (True, True)):
         place = Place(
             settings=LogSettings(segment_bytes=1 << 20, preallocate=preallocate),
@@ -338,12 +355,12 @@ async def test_room_for_a_segment_is_set_aside_only_where_the_topic_wants_it() -
             assert not is_refused
 
 
-async def test_reserved_room_does_not_show() -> None:
+async def test_preallocated_space_is_not_visible() -> None:
     place = Place(settings=LogSettings(segment_bytes=3 * BATCH_BYTES, preallocate=True))
     log = place.create()
     for _ in range(7):
         append(log, make_batch(2))
 
-    assert log.size_bytes() == 7 * BATCH_BYTES
+    assert log.segments.size_bytes() == 7 * BATCH_BYTES
     log = await place.restart()
     assert [h.base_offset for h in read_all(log)] == list(range(0, 14, 2))

@@ -1,8 +1,7 @@
-"""A log and a list of batches, driven side by side through everything that can happen to a log, crashes
-included.
+"""A log and a list of batches, driven together through everything that can happen to a log, crashes included.
 
-What must hold after a power cut: every batch below the recovery point is there, what else is there is what
-was written, in order, and no batch is torn. After kill -9 nothing at all is missing.
+After a power cut every batch below the recovery point is there, the rest is what was written, in order, and no batch
+is torn. After kill -9 nothing is missing.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ PRODUCERS = (7, 8)
 
 @dataclass(frozen=True)
 class Batch:
-    """What the model knows of a batch; every batch has other bytes, so its CRC is its name."""
+    """A batch in the model; every batch has different bytes, so its CRC identifies it."""
 
     base_offset: int
     count: int
@@ -66,16 +65,16 @@ class LogMachine(RuleBasedStateMachine):
         self.place = Place(settings=configuration, workers=self.workers, seed=seed)
         self.log = self.run(self._create())
         self.batches: list[Batch] = []
-        """The log as it should be, from its very first batch on, also where retention dropped it."""
+        """The expected log from its very first batch on, including batches that retention deleted."""
         self.empty_at = 0
-        """Where the log is when it holds nothing."""
+        """Where the log is when it is empty."""
         self.epoch = 0
         self.serial = 0
         self.start_offset = 0
 
     async def _create(self) -> Log:
         log = self.place.create()
-        # A folder that was never synced may vanish as a whole; here the log is to be found again.
+        # A folder that was never synced may vanish as a whole; here the log must be found again.
         await self._with_workers(log.flush())
         return log
 
@@ -175,9 +174,9 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def flush(self) -> None:
         self.run(self._with_workers(self.log.flush()))
-        assert self.log.recovery_point == self.log.durable_end_offset == self.end_offset
+        assert self.log.durability.recovery_point == self.log.durability.end_offset == self.end_offset
 
-    # Shortening
+    # Truncating and deleting
 
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
@@ -230,7 +229,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(timestamp=st.integers(0, 10_010))
     def look_up_by_time(self, timestamp: int) -> None:
-        found = self.log.offset_for_timestamp(timestamp, end_offset=self.end_offset)
+        found = self.log.reader.offset_for_timestamp(timestamp, end_offset=self.end_offset)
         expected = None
         for batch in self.batches:
             first_timestamp = batch.timestamp - (batch.count - 1)
@@ -240,7 +239,7 @@ class LogMachine(RuleBasedStateMachine):
                     expected = offset
         assert (found.offset if found is not None else None) == expected
 
-    # Endings
+    # Shutdowns and crashes
 
     @rule()
     def restart(self) -> None:
@@ -261,7 +260,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         self.workers.held.clear()
-        durable = self.log.recovery_point
+        durable = self.log.durability.recovery_point
         self.log = self.run(self._with_workers(self.place.crash()))
         assert self.log.end_offset >= durable
         assert self.log.start_offset <= self.start_offset
@@ -272,14 +271,12 @@ class LogMachine(RuleBasedStateMachine):
         self._check_producers()
 
     def _empty_if_needed(self) -> None:
-        """A log that lost all, but knows where it starts, goes on from there and not from where its last
-        record was.
-        """
-        if self.log.end_offset == self.log.first_base_offset():
+        """A log that lost all records, but knows its log start offset, continues from there."""
+        if self.log.end_offset == self.log.segments[0].base_offset:
             self.batches, self.empty_at = [], self.log.end_offset
 
     def _check_content(self, batches: list[Batch]) -> None:
-        """What the log holds is what `batches` hold, from the log's start to the log's end."""
+        """The log has exactly `batches`, from the log start offset to the log end offset."""
         found = [(h.base_offset, h.crc, h.leader_epoch) for h in read_all(self.log)]
         expected = [
             (b.base_offset, b.crc, b.leader_epoch)
@@ -291,7 +288,7 @@ class LogMachine(RuleBasedStateMachine):
             assert batches[[b.crc for b in batches].index(expected[-1][1])].end_offset == self.log.end_offset
 
     def _check_producers(self) -> None:
-        """A producer of which a batch is there is remembered by the last one."""
+        """A producer with a batch in the log is known with its last batch."""
         for producer_id in PRODUCERS:
             written = [
                 b for b in self.batches if b.producer_id == producer_id and b.base_offset >= self.start_offset
@@ -309,12 +306,12 @@ class LogMachine(RuleBasedStateMachine):
         log = self.log
         assert log.end_offset == self.end_offset
         assert log.start_offset == self.start_offset
-        assert log.recovery_point <= log.end_offset
-        assert log.durable_end_offset <= log.end_offset
+        assert log.durability.recovery_point <= log.end_offset
+        assert log.durability.end_offset <= log.end_offset
         if self.place.settings.flush_messages == NEVER:
-            assert log.durable_end_offset == log.end_offset
+            assert log.durability.end_offset == log.end_offset
         if self.place.settings.flush_messages == 1:
-            assert log.durable_end_offset <= max(log.recovery_point, log.start_offset)
+            assert log.durability.end_offset <= max(log.durability.recovery_point, log.start_offset)
         epochs = [b.leader_epoch for b in self.batches if b.end_offset > self.start_offset]
         if epochs and log.end_offset == self.end_offset:
             assert log.epochs.latest == epochs[-1]

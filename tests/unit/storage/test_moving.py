@@ -34,9 +34,9 @@ from penstock.storage.pages import ColdPages
 from penstock.storage.settings import LogSettings
 from penstock.storage.store import LogStore
 from penstock.storage.throttle import Throttle
-from penstock.testing.disk import SimulatedDisk
-from penstock.testing.loop import VirtualLoop, run_virtual
-from penstock.testing.workers import SimulatedWorkers
+from simulator.disk import SimulatedDisk
+from simulator.loop import VirtualLoop, run_virtual
+from simulator.workers import SimulatedWorkers
 
 T = TypeVar("T")
 SETTINGS = LogSettings(segment_bytes=1000, index_interval_bytes=200, file_delete_delay_ms=0)
@@ -61,13 +61,13 @@ async def finish(store: LogStore) -> None:
     await settle()
 
 
-async def test_a_moved_log_holds_what_it_held_and_goes_on() -> None:
+async def test_a_moved_log_has_all_records_and_continues() -> None:
     disk = SimulatedDisk()
     store, log = await started(disk)
     before = read_all(log)
     append(log, make_batch(1, producer_id=4, producer_epoch=0, base_sequence=0), leader_epoch=2)
-    told: list[int] = []
-    log.on_durable = lambda: told.append(log.durable_end_offset)
+    reported: list[int] = []
+    log.durability.on_advance = lambda: reported.append(log.durability.end_offset)
 
     store.move("t", 0, "/b")
     await finish(store)
@@ -75,7 +75,7 @@ async def test_a_moved_log_holds_what_it_held_and_goes_on() -> None:
     assert store.get("t", 0) is log
     assert (log.directory, log.folder) == ("/b", "/b/t-0")
     assert read_all(log)[:-1] == before
-    assert told == [61]
+    assert reported == [61]
     assert log.epochs.entries() == [(0, 0), (1, 20), (2, 40)]
     assert append(log, make_batch(1, producer_id=4, producer_epoch=0, base_sequence=0)).is_duplicate
     assert append(log, make_batch(3)).first_offset == 61
@@ -89,7 +89,7 @@ async def test_a_moved_log_holds_what_it_held_and_goes_on() -> None:
     assert (again.directory, again.end_offset) == ("/b", 64)
 
 
-async def test_writers_go_on_during_a_move() -> None:
+async def test_producers_continue_during_a_move() -> None:
     store, log = await started(SimulatedDisk())
 
     async def write() -> None:
@@ -107,14 +107,14 @@ async def test_writers_go_on_during_a_move() -> None:
     assert [h.base_offset for h in read_all(log)][:30] == list(range(0, 60, 2))
 
 
-async def test_a_start_inside_a_batch_stays_where_it_is() -> None:
+async def test_a_log_start_offset_inside_a_batch_survives_a_move() -> None:
     store, log = await started(SimulatedDisk())
     log.advance_start(31)
 
     store.move("t", 0, "/b")
     await finish(store)
 
-    assert (log.start_offset, log.first_base_offset()) == (31, 30)
+    assert (log.start_offset, log.segments[0].base_offset) == (31, 30)
     assert read_all(log)[0].base_offset == 30
 
 
@@ -137,7 +137,7 @@ async def test_records_that_were_deleted_before_a_move_do_not_come_back_after_a_
     assert (again.directory, again.start_offset) == ("/b", start_offset)
 
 
-async def test_a_truncation_during_a_move_begins_the_copy_anew() -> None:
+async def test_a_truncation_during_a_move_restarts_the_copy() -> None:
     store, log = await started(SimulatedDisk())
 
     store.move("t", 0, "/b")
@@ -163,7 +163,7 @@ async def test_a_move_shows_in_the_description() -> None:
     await finish(store)
 
 
-async def test_a_move_back_ends_the_move() -> None:
+async def test_moving_back_cancels_the_move() -> None:
     disk = SimulatedDisk()
     store, log = await started(disk)
     store.move("t", 0, "/b")
@@ -178,7 +178,7 @@ async def test_a_move_back_ends_the_move() -> None:
     append(log, make_batch(1))
 
 
-async def test_a_deleted_log_moves_nowhere() -> None:
+async def test_deleting_a_log_cancels_its_move() -> None:
     disk = SimulatedDisk()
     store, _ = await started(disk)
     store.move("t", 0, "/b")
@@ -190,7 +190,7 @@ async def test_a_deleted_log_moves_nowhere() -> None:
     assert not [name for name in (*disk.list("/a"), *disk.list("/b")) if name.startswith("t-0")]
 
 
-async def test_a_target_that_fails_leaves_the_log_where_it_is() -> None:
+async def test_a_failed_target_leaves_the_log_in_its_directory() -> None:
     disk = SimulatedDisk()
     store, log = await started(disk)
     disk.fail("/b/t-0", errno.EIO, operations=["append"])
@@ -205,7 +205,7 @@ async def test_a_target_that_fails_leaves_the_log_where_it_is() -> None:
         store.move("t", 0, "/b")
 
 
-async def test_a_stop_in_the_middle_forgets_the_move() -> None:
+async def test_a_shutdown_drops_an_unfinished_move() -> None:
     disk = SimulatedDisk()
     store, log = await started(disk)
     store.move("t", 0, "/b")
@@ -222,7 +222,7 @@ async def test_a_stop_in_the_middle_forgets_the_move() -> None:
     assert not [name for name in disk.list("/b") if "future" in name]
 
 
-async def test_a_log_that_does_not_exist_yet_is_created_where_it_is_wanted() -> None:
+async def test_a_log_that_does_not_exist_yet_is_created_in_the_requested_directory() -> None:
     store, _ = await started(SimulatedDisk())
 
     store.move("t", 9, "/b")
@@ -232,7 +232,7 @@ async def test_a_log_that_does_not_exist_yet_is_created_where_it_is_wanted() -> 
     assert store.create("t", 8, TOPIC_ID, SETTINGS).directory == "/b"
 
 
-async def test_a_path_that_is_not_ours_is_refused() -> None:
+async def test_a_path_outside_log_dirs_is_refused() -> None:
     store, _ = await started(SimulatedDisk())
 
     with pytest.raises(UnknownDirectory):
@@ -259,7 +259,7 @@ async def test_a_move_that_fails_is_logged_and_leaves_no_copy_behind(
     await store.close()
 
 
-def test_a_move_is_as_slow_as_it_is_told_to_be() -> None:
+def test_a_move_obeys_the_throttle() -> None:
     loop = VirtualLoop()
 
     async def main() -> float:
@@ -278,16 +278,16 @@ def test_a_move_is_as_slow_as_it_is_told_to_be() -> None:
         log = store.create("t", 0, TOPIC_ID, SETTINGS, path="/a")
         for _ in range(100):
             append(log, make_batch(2))
-        began_s, size = loop.time(), log.size_bytes()
+        began_s, size = loop.time(), log.segments.size_bytes()
         store.move("t", 0, "/b")
         await finish(store)
         assert log.directory == "/b"
         return size / (loop.time() - began_s)
 
-    assert 80 < run_virtual(loop, main()) < 120  # the last chunk is not waited for
+    assert 80 < run_virtual(loop, main()) < 120  # the last chunk does not wait
 
 
-async def test_a_log_that_is_not_in_memory_is_read_by_workers() -> None:
+async def test_workers_read_a_log_that_is_not_in_memory() -> None:
     disk, stalls = SimulatedDisk(), []
     workers = SimulatedWorkers(random.Random(1), delay_s_max=0)
     store, log = await started(disk, workers=workers)
@@ -301,7 +301,7 @@ async def test_a_log_that_is_not_in_memory_is_read_by_workers() -> None:
     assert stalls == []
 
 
-async def test_a_source_that_cannot_be_read_goes_offline_and_the_move_is_given_up() -> None:
+async def test_a_source_that_cannot_be_read_goes_offline_and_the_move_is_cancelled() -> None:
     disk = SimulatedDisk()
     store, log = await started(disk)
     disk.fail("/a/t-0", errno.EIO, operations=["read"])
@@ -406,7 +406,7 @@ async def test_a_source_that_fails_while_the_last_bytes_are_copied_goes_offline(
 
 
 class HeldSyncs(SimulatedWorkers):
-    """Keeps a truncation under way until it is released."""
+    """Keeps a truncation running until it is released."""
 
     def __init__(self) -> None:
         super().__init__(random.Random(1), delay_s_max=0)
@@ -427,7 +427,7 @@ class HeldSyncs(SimulatedWorkers):
         self._held.clear()
 
 
-async def test_a_truncation_that_begins_while_pages_are_loaded_is_no_error_of_the_move(
+async def test_a_truncation_while_pages_are_loaded_does_not_fail_the_move(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workers = HeldSyncs()
@@ -439,9 +439,9 @@ async def test_a_truncation_that_begins_while_pages_are_loaded_is_no_error_of_th
         if not truncations:
             workers.is_holding = True
             truncations.append(asyncio.ensure_future(log.truncate(10)))
-        if workers.is_holding and log._truncation is None:
-            raise ColdPages(FileSlice(log.active_segment.file(), 0, 1, log.volume))
-        workers.release()  # of which the log hears after this turn
+        if workers.is_holding and log.truncation._running is None:
+            raise ColdPages(FileSlice(log.segments.active.file(), 0, 1, log.io))
+        workers.release()  # the log is notified after this turn
         return find(move, copy)
 
     monkeypatch.setattr(moving.Move, "_find", truncate_then_find)

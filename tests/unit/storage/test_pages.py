@@ -22,7 +22,7 @@ DATA = bytes(range(256)) * 4
 
 
 class EvictedFile:
-    """A file that is never in memory when the event loop asks for it."""
+    """A file that is never in memory when the event loop reads it."""
 
     path = "/data/t-0/00000000000000000000.log"
 
@@ -76,7 +76,7 @@ async def test_a_call_whose_pages_are_evicted_again_and_again_ends() -> None:
 
 
 async def test_a_call_that_needs_many_pages_does_not_block_for_them() -> None:
-    """Only pages that are loaded again count: a search through many segments loads many that it has not seen."""
+    """Only pages that are loaded again count: a search through many segments loads many new ones."""
     file, cached, workers = evicted()
     loader, positions = PageLoader(workers), iter(range(0, 1000, 100))
 
@@ -92,7 +92,7 @@ async def test_a_call_that_needs_many_pages_does_not_block_for_them() -> None:
     assert file.blocking_count == 0
 
 
-def test_a_caller_that_cannot_give_way_reads_evicted_pages_once() -> None:
+def test_a_caller_that_cannot_yield_reads_evicted_pages_once() -> None:
     file, cached, _ = evicted()
 
     assert waiting_for_disk(lambda: cached.read(position=8, size=4)) == DATA[8:12]
@@ -100,7 +100,7 @@ def test_a_caller_that_cannot_give_way_reads_evicted_pages_once() -> None:
     assert file.blocking_count == 1
 
 
-def test_reads_may_block_only_where_it_was_allowed() -> None:
+def test_reads_may_block_only_inside_blocking_reads() -> None:
     _, cached, _ = evicted()
     with blocking_reads():
         cached.read(position=0, size=1)
@@ -116,13 +116,13 @@ async def test_a_load_that_fails_is_passed_to_the_callback(failure: BaseExceptio
         cached.read(position=0, size=1)
     loading: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     workers.run = lambda *_, **__: loading  # type: ignore[method-assign]
-    told: list[BaseException | None] = []
+    reported: list[BaseException | None] = []
 
-    PageLoader(workers).load([cold.value.piece], told.append)
+    PageLoader(workers).load([cold.value.piece], reported.append)
     if isinstance(failure, asyncio.CancelledError):
         loading.cancel()
     else:
         loading.set_exception(failure)
     await asyncio.sleep(0)
 
-    assert [type(each) for each in told] == [type(failure)]
+    assert [type(each) for each in reported] == [type(failure)]

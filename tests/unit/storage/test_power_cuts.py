@@ -1,7 +1,7 @@
-"""Power cuts that follow something else: what one life left unsynced, the next must sync before it promises
-anything.
+"""Power cuts after another event: files that one process left unsynced must be synced by the next before it relies on
+them.
 
-Each of these was found by simulating a whole node; `tests/simulation` goes on looking.
+Simulations of a whole node found each of these; `tests/simulation` keeps searching.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.storage.settings import LogSettings
 
 T = TypeVar("T")
 
-SEEDS = range(20)  # chance decides what a power cut takes; so many leave no doubt
+SEEDS = range(20)  # a power cut loses random data; so many runs leave no doubt
 DURABLE = LogSettings(flush_messages=1)
 
 
@@ -36,7 +36,7 @@ async def test_a_log_that_was_killed_before_its_first_flush_keeps_its_topic_id(s
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_deleted_records_do_not_come_back_when_their_segments_were_dropped(seed: int) -> None:
+async def test_deleted_records_stay_deleted_after_a_power_cut(seed: int) -> None:
     batch_bytes = len(make_batch(1))
     place = Place(settings=LogSettings(flush_messages=1, segment_bytes=2 * batch_bytes), seed=seed)
     log = place.create()
@@ -54,7 +54,7 @@ async def test_deleted_records_do_not_come_back_when_their_segments_were_dropped
     assert log.start_offset == 4
 
 
-async def test_a_start_that_goes_back_brings_the_epochs_of_its_records_back() -> None:
+async def test_epochs_are_restored_when_the_log_start_offset_moves_back() -> None:
     batch_bytes = len(make_batch(1))
     place = Place(settings=LogSettings(flush_messages=1, segment_bytes=2 * batch_bytes))
     log = place.create()
@@ -73,7 +73,7 @@ async def test_a_start_that_goes_back_brings_the_epochs_of_its_records_back() ->
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("is_noted_before_the_roll", [True, False])
-async def test_a_lookup_by_time_finds_what_stands_in_a_segment_whose_index_was_never_synced(
+async def test_a_lookup_by_time_finds_records_of_a_segment_whose_index_was_never_synced(
     seed: int, is_noted_before_the_roll: bool
 ) -> None:
     batch_bytes = len(make_batch(1))
@@ -84,25 +84,25 @@ async def test_a_lookup_by_time_finds_what_stands_in_a_segment_whose_index_was_n
     for second in range(2):
         append(log, make_batch(1, timestamp=NOW_MS + 1000 * second))
         await workers.release()
-    assert log.recovery_point == log.end_offset == 2, "all its records are safe"
+    assert log.durability.recovery_point == log.end_offset == 2, "all its records are safe"
 
     if is_noted_before_the_roll:
         await finish(workers, place.directory.checkpoint_recovery_points())
     append(log, make_batch(1, timestamp=NOW_MS + 2000))
-    held, workers.held = workers.held, []  # the sync of the index, which the power cut forestalls
+    held, workers.held = workers.held, []  # the sync of the index, which the power cut prevents
     if not is_noted_before_the_roll:
         await finish(workers, place.directory.checkpoint_recovery_points())
     log = await finish(workers, place.crash())
 
     assert held
-    found = log.offset_for_timestamp(NOW_MS + 1000, end_offset=2)
+    found = log.reader.offset_for_timestamp(NOW_MS + 1000, end_offset=2)
     assert found is not None
     assert found.offset == 1
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_an_index_that_recovery_built_is_not_believed_before_it_is_synced(seed: int) -> None:
-    """The checkpoint of a clean stop names the end of the log, where the next life may begin a new segment."""
+async def test_a_rebuilt_index_is_not_trusted_before_it_is_synced(seed: int) -> None:
+    """The checkpoint of a clean shutdown names the end of the log, where the next process may begin a new segment."""
     batch_bytes = len(make_batch(1))
     workers = HeldWorkers()
     settings = LogSettings(flush_messages=1, segment_bytes=2 * batch_bytes)
@@ -115,17 +115,17 @@ async def test_an_index_that_recovery_built_is_not_believed_before_it_is_synced(
     while workers.held:
         await workers.release()
     append(log, make_batch(1, timestamp=NOW_MS + 2000))
-    assert log.segment_count() == 2
-    workers.held.clear()  # the sync of the index, which the power cut forestalls
+    assert len(log.segments) == 2
+    workers.held.clear()  # the sync of the index, which the power cut prevents
     log = await finish(workers, place.crash())
 
-    found = log.offset_for_timestamp(NOW_MS + 1000, end_offset=2)
+    found = log.reader.offset_for_timestamp(NOW_MS + 1000, end_offset=2)
     assert found is not None
     assert found.offset == 1
 
 
 async def finish(workers: HeldWorkers, work: Coroutine[Any, Any, T]) -> T:
-    """Let workers do whatever is asked of them until this is done."""
+    """Run workers until this is done."""
     task = asyncio.ensure_future(work)
     while not task.done():
         await workers.release()
@@ -133,7 +133,7 @@ async def finish(workers: HeldWorkers, work: Coroutine[Any, Any, T]) -> T:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_a_sync_on_the_loop_covers_what_a_worker_has_not_got_round_to(seed: int) -> None:
+async def test_sync_now_covers_files_that_a_worker_has_not_synced_yet(seed: int) -> None:
     batch_bytes = len(make_batch(1))
     workers = HeldWorkers()
     place = Place(settings=LogSettings(segment_bytes=2 * batch_bytes), workers=workers, seed=seed)
@@ -142,8 +142,8 @@ async def test_a_sync_on_the_loop_covers_what_a_worker_has_not_got_round_to(seed
         append(log, make_batch(1))
     assert len(workers.held) == 1, "the sync of the sealed segment is under way"
 
-    log.sync_now()
-    assert log.recovery_point == log.end_offset == 3
+    log.durability.sync_now()
+    assert log.durability.recovery_point == log.end_offset == 3
     workers.held.clear()
     log = await finish(workers, place.crash())
 

@@ -1,4 +1,4 @@
-"""Idempotent producers: what is taken, what is answered as a repetition, what is refused."""
+"""Idempotent producers: which batches are accepted, duplicates or refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from harness.storage import NOW_MS, Place, append, append_in_transaction, append_marker, make_batch
 from penstock.records import kernel
 from penstock.records.batch import BatchHeader
-from penstock.records.control import EndedTransaction, EndTransaction
+from penstock.records.control import EndTransactionMarker, TxnMarkerEntry
 from penstock.storage.errors import (
     CoordinatorFenced,
     InvalidProducerEpoch,
@@ -16,7 +16,7 @@ from penstock.storage.errors import (
 )
 from penstock.storage.log import Log
 from penstock.storage.producer_state import ProducedBatch, ProducerState
-from penstock.storage.transactions.aborted import AbortedEntry
+from penstock.storage.transactions.aborted import AbortedTxn
 from penstock.storage.transactions.guards import VerificationGuard
 
 LAST = 2**31 - 1
@@ -30,18 +30,18 @@ def header(
 
 
 def allow(state: ProducerState, one: BatchHeader) -> VerificationGuard | None:
-    """The guard that a coordinator's yes would bring, where one is needed."""
+    """The guard that a positive answer of the coordinator would give, if one is needed."""
     if not one.is_transactional:
         return None
-    return state.guard(
+    return state.start_verification(
         one.producer_id, one.producer_epoch, one.base_sequence, is_version_2=False, now_ms=NOW_MS
     )
 
 
 def ended(
     *, epoch: int = 0, coordinator_epoch: int = 1, version: int = 1, is_commit: bool = True
-) -> EndedTransaction:
-    return EndedTransaction(9, epoch, coordinator_epoch, is_commit, version)
+) -> TxnMarkerEntry:
+    return TxnMarkerEntry(9, epoch, coordinator_epoch, is_commit, version)
 
 
 def state_after(*headers: BatchHeader) -> ProducerState:
@@ -54,11 +54,11 @@ def state_after(*headers: BatchHeader) -> ProducerState:
 
 
 @pytest.mark.parametrize("sequence", [0, 5, LAST])
-def test_an_unknown_producer_may_begin_anywhere(sequence: int) -> None:
+def test_an_unknown_producer_may_begin_at_any_sequence(sequence: int) -> None:
     assert ProducerState().check([header(sequence)]) is None
 
 
-def test_a_batch_follows_on_the_last_one() -> None:
+def test_a_batch_must_continue_the_sequence() -> None:
     state = state_after(header(0, count=3))
 
     assert state.check([header(3)]) is None
@@ -76,7 +76,7 @@ def test_sequences_wrap_to_zero() -> None:
     assert across.check([header(LAST - 1, count=4)]) == ProducedBatch(1, 3, 3, NOW_MS + 3)
 
 
-def test_each_of_the_last_five_batches_is_recognised_and_no_older_one() -> None:
+def test_only_the_last_five_batches_are_recognized_as_duplicates() -> None:
     state = state_after(*[header(2 * step, count=2) for step in range(7)])
 
     for step in range(2, 7):
@@ -87,7 +87,7 @@ def test_each_of_the_last_five_batches_is_recognised_and_no_older_one() -> None:
         state.check([header(2, count=2)])
 
 
-def test_a_batch_of_another_size_is_no_repetition() -> None:
+def test_a_batch_of_another_size_is_not_a_duplicate() -> None:
     state = state_after(header(0, count=2))
 
     with pytest.raises(OutOfOrderSequence):
@@ -109,7 +109,7 @@ def test_an_old_epoch_is_fenced() -> None:
         state.check([header(1, epoch=2)])
 
 
-def test_batches_of_one_append_follow_on_one_another() -> None:
+def test_batches_of_one_append_continue_the_sequence() -> None:
     state = state_after(header(0))
 
     assert state.check([header(1, count=2), header(3)]) is None
@@ -134,20 +134,20 @@ def test_a_transaction_begins_with_its_first_batch_and_ends_with_its_marker() ->
     with pytest.raises(InvalidTransactionState):
         state.check([header(2)])
 
-    state.update_marker(header(-1), EndTransaction(is_commit=True, coordinator_epoch=5), base_offset=2)
+    state.update_marker(header(-1), EndTransactionMarker(is_commit=True, coordinator_epoch=5), base_offset=2)
 
     assert (producer.transaction_start_offset, producer.coordinator_epoch) == (-1, 5)
     with pytest.raises(CoordinatorFenced):
         state.check_marker(ended(coordinator_epoch=4))
 
 
-def test_a_batch_begins_a_transaction_only_with_the_guard_in_force() -> None:
+def test_a_batch_begins_a_transaction_only_with_a_valid_guard() -> None:
     state = ProducerState()
     first = header(0, is_transactional=True)
     with pytest.raises(InvalidTransactionState):
         state.check([first])
     stale = allow(state, first)
-    state.update_marker(header(-1), EndTransaction(is_commit=False, coordinator_epoch=1), base_offset=0)
+    state.update_marker(header(-1), EndTransactionMarker(is_commit=False, coordinator_epoch=1), base_offset=0)
     with pytest.raises(InvalidTransactionState):
         state.check([first], stale)
 
@@ -158,32 +158,32 @@ def test_a_batch_begins_a_transaction_only_with_the_guard_in_force() -> None:
     assert state.check([first]) is not None, "a repetition needs no guard"
 
 
-def test_a_repetition_is_answered_after_its_transaction_has_ended() -> None:
+def test_a_duplicate_is_recognized_after_its_transaction_has_ended() -> None:
     state = state_after(header(0, is_transactional=True))
-    state.update_marker(header(-1), EndTransaction(is_commit=True, coordinator_epoch=1), base_offset=1)
+    state.update_marker(header(-1), EndTransactionMarker(is_commit=True, coordinator_epoch=1), base_offset=1)
 
     assert state.check([header(0, is_transactional=True)]) == ProducedBatch(0, 0, 0, NOW_MS)
     with pytest.raises(InvalidTransactionState):
         state.check([header(1, is_transactional=True)])
 
 
-def test_who_asks_for_an_epoch_that_nobody_has_does_not_hold_up_the_producer() -> None:
+def test_a_guard_for_an_unknown_epoch_does_not_block_the_producer() -> None:
     state = state_after(header(0, epoch=3, is_transactional=True))
-    state.guard(9, 4, 0, is_version_2=True, now_ms=NOW_MS)  # its coordinator will say no
+    state.start_verification(9, 4, 0, is_version_2=True, now_ms=NOW_MS)  # its coordinator will refuse
 
     assert state.check([header(1, epoch=3, is_transactional=True)]) is None
 
 
-def test_who_asks_for_an_epoch_that_nobody_has_does_not_let_others_in() -> None:
+def test_a_guard_for_an_unknown_epoch_does_not_admit_other_epochs() -> None:
     state = ProducerState()
-    state.guard(9, 4, 0, is_version_2=True, now_ms=NOW_MS)
-    guard = state.guard(9, 3, 1, is_version_2=True, now_ms=NOW_MS)
+    state.start_verification(9, 4, 0, is_version_2=True, now_ms=NOW_MS)
+    guard = state.start_verification(9, 3, 1, is_version_2=True, now_ms=NOW_MS)
 
     with pytest.raises(OutOfOrderSequence):
         state.check([header(1, epoch=3, is_transactional=True)], guard)
-    state.guard(9, 4, 0, is_version_2=True, now_ms=NOW_MS)
+    state.start_verification(9, 4, 0, is_version_2=True, now_ms=NOW_MS)
     first = header(0, epoch=3, is_transactional=True)
-    assert state.check([first], state.guard(9, 3, 0, is_version_2=True, now_ms=NOW_MS)) is None
+    assert state.check([first], state.start_verification(9, 3, 0, is_version_2=True, now_ms=NOW_MS)) is None
     with pytest.raises(InvalidTransactionState):
         state.check([header(0, epoch=4, is_transactional=True)], guard)
 
@@ -195,13 +195,13 @@ def test_a_newer_epoch_does_not_continue_the_transaction_of_an_older_one_without
         state.check([header(0, epoch=1, is_transactional=True)])
 
 
-def test_an_old_epoch_is_fenced_before_its_guard_is_asked_for() -> None:
+def test_an_old_epoch_gets_no_guard() -> None:
     state = state_after(header(0, epoch=3, is_transactional=True))
 
     with pytest.raises(InvalidProducerEpoch):
         state.check([header(1, epoch=2, is_transactional=True)])
     with pytest.raises(InvalidProducerEpoch):
-        state.guard(9, 2, 0, is_version_2=True, now_ms=NOW_MS)
+        state.start_verification(9, 2, 0, is_version_2=True, now_ms=NOW_MS)
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -225,7 +225,7 @@ def test_a_marker_of_the_second_version_has_a_newer_epoch_than_its_transaction()
 def test_a_marker_of_the_second_version_may_be_written_again_when_nothing_is_open() -> None:
     state = state_after(header(0, epoch=3, is_transactional=True))
     state.update_marker(
-        header(-1, epoch=4), EndTransaction(is_commit=True, coordinator_epoch=1), base_offset=1
+        header(-1, epoch=4), EndTransactionMarker(is_commit=True, coordinator_epoch=1), base_offset=1
     )
 
     state.check_marker(ended(epoch=4, version=2))
@@ -233,7 +233,7 @@ def test_a_marker_of_the_second_version_may_be_written_again_when_nothing_is_ope
         state.check_marker(ended(epoch=3, version=2))
 
 
-def test_the_last_epoch_of_all_ends_the_transaction_of_the_same() -> None:
+def test_a_marker_with_the_largest_epoch_ends_a_transaction_of_that_epoch() -> None:
     state = state_after(header(0, epoch=2**15 - 1, is_transactional=True))
 
     state.check_marker(ended(epoch=2**15 - 1, version=2))
@@ -242,41 +242,41 @@ def test_the_last_epoch_of_all_ends_the_transaction_of_the_same() -> None:
 def test_after_a_marker_with_a_newer_epoch_sequences_begin_at_zero() -> None:
     state = state_after(header(0, is_transactional=True), header(1, is_transactional=True))
     state.update_marker(
-        header(-1, epoch=1), EndTransaction(is_commit=True, coordinator_epoch=1), base_offset=2
+        header(-1, epoch=1), EndTransactionMarker(is_commit=True, coordinator_epoch=1), base_offset=2
     )
-    guard = state.guard(9, 1, 0, is_version_2=True, now_ms=NOW_MS)
+    guard = state.start_verification(9, 1, 0, is_version_2=True, now_ms=NOW_MS)
 
     assert state.check([header(0, epoch=1, is_transactional=True)], guard) is None
     with pytest.raises(OutOfOrderSequence):
         state.check([header(2, epoch=1, is_transactional=True)], guard)
 
 
-def test_after_a_marker_of_the_same_epoch_sequences_go_on() -> None:
+def test_after_a_marker_of_the_same_epoch_sequences_continue() -> None:
     state = state_after(header(0, is_transactional=True), header(1, is_transactional=True))
-    state.update_marker(header(-1), EndTransaction(is_commit=True, coordinator_epoch=1), base_offset=2)
-    guard = state.guard(9, 0, 2, is_version_2=False, now_ms=NOW_MS)
+    state.update_marker(header(-1), EndTransactionMarker(is_commit=True, coordinator_epoch=1), base_offset=2)
+    guard = state.start_verification(9, 0, 2, is_version_2=False, now_ms=NOW_MS)
 
     assert state.check([header(2, is_transactional=True)], guard) is None
 
 
 def test_a_later_batch_does_not_overtake_one_that_is_being_verified() -> None:
     state = ProducerState()
-    guard = state.guard(9, 0, 4, is_version_2=False, now_ms=NOW_MS)
-    assert state.guard(9, 0, 6, is_version_2=False, now_ms=NOW_MS) is guard
+    guard = state.start_verification(9, 0, 4, is_version_2=False, now_ms=NOW_MS)
+    assert state.start_verification(9, 0, 6, is_version_2=False, now_ms=NOW_MS) is guard
 
     with pytest.raises(OutOfOrderSequence, match="sequence 6 before 4"):
         state.check([header(6, is_transactional=True)], guard)
     assert state.check([header(4, is_transactional=True)], guard) is None
 
-    newer = state.guard(9, 1, 7, is_version_2=False, now_ms=NOW_MS)
+    newer = state.start_verification(9, 1, 7, is_version_2=False, now_ms=NOW_MS)
     assert state.check([header(7, epoch=1, is_transactional=True)], newer) is None, "a new epoch counts anew"
 
 
 @pytest.mark.parametrize("is_version_2", [True, False])
-def test_who_asks_for_permission_after_the_transaction_has_begun_holds_nobody_up(is_version_2: bool) -> None:
-    """As a batch of a connection that broke, which comes again on the next one and is first there."""
+def test_a_guard_taken_after_the_transaction_has_begun_blocks_no_batch(is_version_2: bool) -> None:
+    """As a batch of a broken connection that arrives again on the next one, and there first."""
     state = state_after(header(0, is_transactional=True))
-    late = state.guard(9, 0, 0, is_version_2=is_version_2, now_ms=NOW_MS)
+    late = state.start_verification(9, 0, 0, is_version_2=is_version_2, now_ms=NOW_MS)
 
     assert state.check([header(1, is_transactional=True)]) is None
     repeated = state.check([header(0, is_transactional=True)], late)
@@ -284,11 +284,11 @@ def test_who_asks_for_permission_after_the_transaction_has_begun_holds_nobody_up
     assert repeated.last_offset == 0
 
 
-def test_a_producer_of_the_second_version_that_is_not_known_begins_at_zero() -> None:
+def test_with_version_2_an_unknown_producer_begins_at_zero() -> None:
     state = ProducerState()
-    guard = state.guard(9, 0, 3, is_version_2=True, now_ms=NOW_MS)
+    guard = state.start_verification(9, 0, 3, is_version_2=True, now_ms=NOW_MS)
 
-    with pytest.raises(OutOfOrderSequence, match="sequence 3 and not 0"):
+    with pytest.raises(OutOfOrderSequence, match="sequence 3, not 0"):
         state.check([header(3, is_transactional=True)], guard)
 
 
@@ -300,24 +300,24 @@ def test_records_of_a_coordinator_need_a_guard_too_but_no_sequence() -> None:
 
     assert state.check([offsets], allow(state, offsets)) is None
     state.update(offsets, base_offset=0)
-    state.update_marker(header(-1), EndTransaction(is_commit=True, coordinator_epoch=1), base_offset=1)
+    state.update_marker(header(-1), EndTransactionMarker(is_commit=True, coordinator_epoch=1), base_offset=1)
 
     with pytest.raises(InvalidTransactionState):
         state.check([offsets])
 
 
-def test_an_aborted_transaction_is_told_with_what_was_undecided_when_it_ended() -> None:
+def test_an_aborted_transaction_has_the_last_stable_offset_after_its_marker() -> None:
     state = state_after(
         header(0, producer_id=1, is_transactional=True), header(0, producer_id=2, is_transactional=True)
     )
-    abort, commit = EndTransaction(False, 0), EndTransaction(True, 0)
+    abort, commit = EndTransactionMarker(False, 0), EndTransactionMarker(True, 0)
 
-    assert state.update_marker(header(-1, producer_id=2), abort, base_offset=2) == AbortedEntry(2, 1, 2, 0)
+    assert state.update_marker(header(-1, producer_id=2), abort, base_offset=2) == AbortedTxn(2, 1, 2, 0)
     assert state.update_marker(header(-1, producer_id=1), commit, base_offset=3) is None
     assert state.update_marker(header(-1, producer_id=1), abort, base_offset=4) is None, "nothing was open"
 
 
-def test_idle_producers_are_forgotten_unless_a_transaction_is_open() -> None:
+def test_idle_producers_expire_unless_a_transaction_is_open() -> None:
     state = state_after(header(0, producer_id=1), header(0, producer_id=2, is_transactional=True))
 
     assert state.expire(NOW_MS + 999, expiration_ms=1000) == 0
@@ -325,9 +325,9 @@ def test_idle_producers_are_forgotten_unless_a_transaction_is_open() -> None:
     assert [producer.producer_id for producer in state] == [2]
 
 
-def test_a_guard_for_which_no_batch_comes_is_forgotten_with_idle_producers() -> None:
+def test_a_guard_without_a_batch_expires_with_idle_producers() -> None:
     state = ProducerState()
-    state.guard(9, 0, 0, is_version_2=False, now_ms=NOW_MS)
+    state.start_verification(9, 0, 0, is_version_2=False, now_ms=NOW_MS)
 
     state.expire(NOW_MS + 999, expiration_ms=1000)
     assert len(state.guards) == 1
@@ -339,7 +339,7 @@ def produce(log: Log, sequence: int, *, epoch: int = 0) -> object:
     return append(log, make_batch(2, producer_id=9, producer_epoch=epoch, base_sequence=sequence))
 
 
-async def test_a_repeated_batch_is_answered_and_not_written() -> None:
+async def test_a_duplicate_is_not_written_again() -> None:
     log = Place().create()
     produce(log, 0)
     append(log, make_batch(1))

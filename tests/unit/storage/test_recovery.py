@@ -1,4 +1,4 @@
-"""Starting again: what is believed after a clean stop, and what is found, cut and said after an unclean one."""
+"""Restarting: what is trusted after a clean shutdown, and what is recovered after an unclean one."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def state_of(log: Log) -> object:
         log.start_offset,
         log.end_offset,
         log.epochs.entries(),
-        log.segment_count(),
+        len(log.segments),
         read_all(log),
-        log.max_timestamp(end_offset=log.end_offset),
-        [log.offset_for_timestamp(NOW_MS + t, end_offset=log.end_offset) for t in range(0, 100, 7)],
+        log.reader.max_timestamp(end_offset=log.end_offset),
+        [log.reader.offset_for_timestamp(NOW_MS + t, end_offset=log.end_offset) for t in range(0, 100, 7)],
     )
 
 
-async def test_after_a_clean_stop_everything_is_there_and_nothing_is_scanned() -> None:
+async def test_after_a_clean_shutdown_all_records_are_there_and_nothing_is_scanned() -> None:
     place = Place(settings=SMALL)
     log = place.create()
     fill(log, 11)
@@ -42,16 +42,16 @@ async def test_after_a_clean_stop_everything_is_there_and_nothing_is_scanned() -
 
     assert place.reports == []
     assert state_of(log) == before
-    assert log.recovery_point == 22
+    assert log.durability.recovery_point == 22
     assert log.topic_id == bytes(range(16))
 
 
-async def test_after_a_clean_stop_only_the_tail_of_the_log_is_read() -> None:
+async def test_after_a_clean_shutdown_only_the_end_of_the_log_is_read() -> None:
     place = Place(settings=LogSettings(index_interval_bytes=BATCH_BYTES))
     log = place.create()
     fill(log, 100)
     await place.directory.close()
-    # Damage that a scan would find, but that an index lets us pass by.
+    # Damage that a scan would find, but that an index skips.
     place.disk.overwrite(place.path("00000000000000000000.log"), 30 * BATCH_BYTES + 61, b"\xff" * 20)
 
     log = await place.start()
@@ -64,7 +64,7 @@ async def test_after_a_clean_stop_only_the_tail_of_the_log_is_read() -> None:
     [b"\xff" * 30, b"\x00" * 30, b"\x00" * 8 + b"\x7f\xff\xff\xff"],
     ids=["negative length", "zeroes", "length beyond the end"],
 )
-async def test_a_log_whose_end_was_damaged_behind_a_clean_stop_is_recovered(damage: bytes) -> None:
+async def test_a_log_that_was_damaged_after_a_clean_shutdown_is_recovered(damage: bytes) -> None:
     place = Place(settings=LogSettings(index_interval_bytes=10 * BATCH_BYTES))
     fill(place.create(), 3)
     await place.directory.close()
@@ -79,7 +79,7 @@ async def test_a_log_whose_end_was_damaged_behind_a_clean_stop_is_recovered(dama
     assert [h.base_offset for h in read_all(log)] == [0, 2, 4]
 
 
-async def test_a_log_that_was_cut_behind_a_clean_stop_is_recovered() -> None:
+async def test_a_log_that_was_cut_after_a_clean_shutdown_is_recovered() -> None:
     place = Place(settings=LogSettings(index_interval_bytes=10 * BATCH_BYTES))
     fill(place.create(), 3)
     await place.directory.close()
@@ -90,7 +90,7 @@ async def test_a_log_that_was_cut_behind_a_clean_stop_is_recovered() -> None:
     assert log.end_offset == 4
 
 
-async def test_appends_go_on_after_a_restart() -> None:
+async def test_appends_continue_after_a_restart() -> None:
     place = Place(settings=SMALL)
     fill(place.create(), 6)
     log = await place.restart()
@@ -114,11 +114,11 @@ async def test_after_kill_nothing_is_missing() -> None:
 
 
 @pytest.mark.parametrize("missing", [1, 30, BATCH_BYTES - 1])
-async def test_a_torn_tail_is_cut_and_said(missing: int, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_torn_tail_is_truncated_and_logged(missing: int, caplog: pytest.LogCaptureFixture) -> None:
     place = Place()
     log = place.create()
     fill(log, 3)
-    log.active_segment.file().truncate(3 * BATCH_BYTES - missing)
+    log.segments.active.file().truncate(3 * BATCH_BYTES - missing)
 
     with caplog.at_level(logging.WARNING):
         log = await place.kill()
@@ -127,7 +127,7 @@ async def test_a_torn_tail_is_cut_and_said(missing: int, caplog: pytest.LogCaptu
     (report,) = place.reports
     assert (report.partition, report.end_offset, report.cut_bytes) == ("orders-0", 4, BATCH_BYTES - missing)
     assert f"byte {2 * BATCH_BYTES}" in report.reason
-    assert "orders-0 was cut at offset 4" in caplog.text
+    assert "orders-0 was truncated to offset 4" in caplog.text
     append(log, make_batch(2))
     assert [h.base_offset for h in read_all(log)] == [0, 2, 4]
 
@@ -141,14 +141,14 @@ async def test_a_damaged_batch_ends_the_log(at: int) -> None:
     log = await place.kill()
 
     assert log.end_offset == 4
-    assert log.segment_count() == 1
+    assert len(log.segments) == 1
     (report,) = place.reports
     assert report.dropped_segments == 2
     assert report.cut_bytes == 9 * BATCH_BYTES
     assert not place.disk.exists(place.path("00000000000000000008.log"))
 
 
-async def test_a_tail_of_zeroes_is_cut() -> None:
+async def test_a_tail_of_zeroes_is_truncated() -> None:
     place = Place()
     fill(place.create(), 2)
     place.disk.overwrite(place.path("00000000000000000000.log"), 2 * BATCH_BYTES, bytes(5000))
@@ -156,7 +156,7 @@ async def test_a_tail_of_zeroes_is_cut() -> None:
     log = await place.kill()
 
     assert log.end_offset == 4
-    assert log.size_bytes() == 2 * BATCH_BYTES
+    assert log.segments.size_bytes() == 2 * BATCH_BYTES
 
 
 async def test_lost_offsets_between_segments_end_the_log() -> None:
@@ -187,7 +187,7 @@ async def test_segments_below_the_recovery_point_are_not_scanned() -> None:
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
 @pytest.mark.parametrize("damage", ["missing", "cut", "zeroes"])
-async def test_index_files_that_make_no_sense_are_built_anew(suffix: str, damage: str) -> None:
+async def test_implausible_index_files_are_rebuilt(suffix: str, damage: str) -> None:
     place = Place(settings=SMALL)
     log = place.create()
     fill(log, 11)
@@ -237,7 +237,7 @@ async def test_a_torn_partition_metadata_is_no_topic_id() -> None:
     assert (await place.kill()).topic_id == bytes(16)
 
 
-async def test_epochs_come_back_from_batches_when_their_file_is_gone() -> None:
+async def test_epochs_are_rebuilt_from_batches_when_their_file_is_missing() -> None:
     place = Place(settings=SMALL)
     log = place.create()
     fill(log, 11)
@@ -248,7 +248,7 @@ async def test_epochs_come_back_from_batches_when_their_file_is_gone() -> None:
     assert (await place.kill()).epochs.entries() == expected
 
 
-async def test_a_disk_that_fails_while_loading_takes_its_directory_offline() -> None:
+async def test_a_disk_failure_while_loading_takes_the_directory_offline() -> None:
     place = Place()
     fill(place.create(), 1)
     place.disk.kill()

@@ -1,4 +1,4 @@
-"""Producer snapshots: Kafka's bytes, and what is done with bytes that are not."""
+"""Producer snapshots: Kafka's format, and damaged files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penstock.storage.errors import CorruptFile
 from penstock.storage.producer_state import ProducedBatch, Producer, ProducerState
 from penstock.storage.snapshots import SnapshotFiles, decode, encode
-from penstock.testing.disk import SimulatedDisk
+from simulator.disk import SimulatedDisk
 
 
 @st.composite

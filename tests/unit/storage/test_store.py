@@ -1,4 +1,4 @@
-"""Several directories: which gets a partition, and what goes on when one fails."""
+"""Several log directories: which one gets a partition, and what happens when one fails."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from harness.storage import (
     make_store,
     read_all,
 )
+from penstock.protocol.types import Uuid
 from penstock.storage.errors import (
     DirectoryOffline,
     DirectoryRefused,
@@ -31,15 +32,15 @@ from penstock.storage.log import Log
 from penstock.storage.producer_state import SLICE_PRODUCERS
 from penstock.storage.settings import LogSettings, StoreSettings
 from penstock.storage.store import LogStore
-from penstock.testing.disk import SimulatedDisk
-from penstock.testing.loop import VirtualClock, VirtualLoop, run_virtual
-from penstock.testing.workers import SimulatedWorkers
+from simulator.disk import SimulatedDisk
+from simulator.loop import VirtualClock, VirtualLoop, run_virtual
+from simulator.workers import SimulatedWorkers
 
 SETTINGS = LogSettings()
 PATHS = ("/a", "/b")
 
 
-async def test_new_partitions_go_where_there_are_fewest() -> None:
+async def test_new_partitions_go_to_the_directory_with_the_fewest() -> None:
     store = make_store(SimulatedDisk(), PATHS)
     await store.start()
 
@@ -57,7 +58,7 @@ async def test_new_partitions_go_where_there_are_fewest() -> None:
     await store.close()
 
 
-async def test_everything_is_there_again_after_a_restart() -> None:
+async def test_all_logs_are_loaded_after_a_restart() -> None:
     disk = SimulatedDisk()
     store = make_store(disk, PATHS)
     await store.start()
@@ -78,7 +79,7 @@ async def test_everything_is_there_again_after_a_restart() -> None:
     await store.close()
 
 
-async def test_the_clean_stop_counts_only_once() -> None:
+async def test_a_clean_shutdown_counts_only_once() -> None:
     disk = SimulatedDisk()
     store = make_store(disk)
     await store.start()
@@ -93,7 +94,7 @@ async def test_the_clean_stop_counts_only_once() -> None:
     assert [report.partition for report in reports] == ["t-0"]
 
 
-async def test_a_directory_says_whose_it_is() -> None:
+async def test_a_directory_of_another_node_or_cluster_is_refused() -> None:
     disk = SimulatedDisk()
     store = make_store(disk)
     await store.start()
@@ -149,7 +150,7 @@ async def test_a_crash_at_the_end_of_a_move_leaves_two_copies_and_the_node_start
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EROFS])
-async def test_a_directory_that_fails_goes_offline_with_one_message_and_the_other_serves_on(
+async def test_a_failed_directory_goes_offline_with_one_message_and_the_other_keeps_serving(
     error: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = SimulatedDisk()
@@ -198,7 +199,7 @@ async def test_a_full_disk_leaves_whole_batches_for_the_next_start() -> None:
     assert len(read_all(store.get("t", 0))) == written  # type: ignore[arg-type]
 
 
-async def test_a_bad_directory_does_not_keep_the_others_from_starting() -> None:
+async def test_a_bad_directory_does_not_prevent_the_others_from_starting() -> None:
     disk = SimulatedDisk()
     disk.make_directory("/a")
     disk.make_read_only("/a")
@@ -218,7 +219,7 @@ async def test_no_directory_at_all_is_an_error() -> None:
         await make_store(disk, PATHS).start()
 
 
-async def test_what_is_deleted_is_gone_at_once_and_its_name_is_free() -> None:
+async def test_a_deleted_log_is_out_of_service_at_once_and_its_name_can_be_reused() -> None:
     disk = SimulatedDisk()
     store = make_store(disk)
     await store.start()
@@ -245,13 +246,13 @@ async def test_what_is_deleted_is_gone_at_once_and_its_name_is_free() -> None:
     assert [name for name in disk.list("/data") if name.endswith("-delete")] == []
 
 
-async def test_a_stray_log_is_put_aside_and_kept() -> None:
+async def test_the_files_of_a_stray_log_are_renamed_and_kept() -> None:
     disk = SimulatedDisk()
     store = make_store(disk)
     await store.start()
     append(store.create("t", 0, TOPIC_ID, SETTINGS), make_batch(1))
 
-    store.set_aside("t", 0)
+    store.mark_stray("t", 0)
     await store.close()
     await make_store(disk).start()
 
@@ -259,7 +260,29 @@ async def test_a_stray_log_is_put_aside_and_kept() -> None:
     assert "00000000000000000000.log" in disk.list(f"/data/{aside}")
 
 
-async def test_what_is_known_of_each_directory() -> None:
+@pytest.mark.parametrize(
+    ("is_lost", "reason"),
+    [(True, "has no topic id: its partition.metadata is missing"), (False, "belongs to a deleted topic")],
+)
+async def test_the_log_says_why_a_log_is_stray(
+    is_lost: bool, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = SimulatedDisk()
+    store = make_store(disk)
+    await store.start()
+    append(store.create("t", 0, TOPIC_ID, SETTINGS), make_batch(1))
+    await store.close()
+    if is_lost:
+        disk.remove("/data/t-0/partition.metadata")
+    store = make_store(disk)
+    await store.start()
+
+    assert store.claim("t", 0, Uuid(b"the new topic id")) is None
+
+    assert reason in caplog.text
+
+
+async def test_directories_are_described() -> None:
     disk = SimulatedDisk(capacity_bytes=1 << 20)
     store = make_store(disk)
     await store.start()
@@ -271,11 +294,11 @@ async def test_what_is_known_of_each_directory() -> None:
 
     assert described.total_bytes == 1 << 20
     assert 0 < described.usable_bytes < 1 << 20
-    assert described.logs[0].size_bytes == log.size_bytes()
+    assert described.logs[0].size_bytes == log.segments.size_bytes()
     assert described.logs[0].offset_lag == 2
 
 
-def test_the_background_drops_old_segments_writes_checkpoints_and_forgets_idle_producers() -> None:
+def test_background_tasks_enforce_retention_write_checkpoints_and_expire_producers() -> None:
     loop = VirtualLoop()
     disk = SimulatedDisk()
     settings = StoreSettings(
@@ -307,7 +330,7 @@ def test_the_background_drops_old_segments_writes_checkpoints_and_forgets_idle_p
 
         await asyncio.sleep(601)
 
-        assert (log.start_offset, log.size_bytes()) == (3, 0)
+        assert (log.start_offset, log.segments.size_bytes()) == (3, 0)
         assert len(kept.producers) == 0
         assert disk.read_file("/data/recovery-point-offset-checkpoint") == b"0\n2\nt 0 3\nt 1 0\n"
         assert disk.read_file("/data/log-start-offset-checkpoint") == b"0\n2\nt 0 3\nt 1 1\n"
@@ -317,7 +340,7 @@ def test_the_background_drops_old_segments_writes_checkpoints_and_forgets_idle_p
     run_virtual(loop, main())
 
 
-async def test_a_checkpoint_that_can_not_be_written_takes_the_directory_offline() -> None:
+async def test_a_failed_checkpoint_write_takes_the_directory_offline() -> None:
     disk = SimulatedDisk()
     store = make_store(disk)
     await store.start()
@@ -330,7 +353,7 @@ async def test_a_checkpoint_that_can_not_be_written_takes_the_directory_offline(
 
 
 @pytest.mark.parametrize("leaves_note", [True, False])
-async def test_a_store_knows_whether_its_logs_are_as_a_clean_stop_left_them(leaves_note: bool) -> None:
+async def test_a_store_knows_whether_the_last_shutdown_was_clean(leaves_note: bool) -> None:
     disk = SimulatedDisk()
     store = make_store(disk, ("/a", "/b"))
     await store.start()
@@ -345,7 +368,7 @@ async def test_a_store_knows_whether_its_logs_are_as_a_clean_stop_left_them(leav
     await store.close()
 
 
-def test_retention_goes_on_after_a_round_that_failed(caplog: pytest.LogCaptureFixture) -> None:
+def test_retention_continues_after_a_failed_round(caplog: pytest.LogCaptureFixture) -> None:
     """One exception used to end the task for good, and the disk filled up."""
     settings = dataclasses.replace(QUIET, retention_check_interval_ms=10_000, initial_task_delay_ms=0)
 
@@ -369,7 +392,7 @@ def test_retention_goes_on_after_a_round_that_failed(caplog: pytest.LogCaptureFi
     assert "'log retention' failed: no such segment" in caplog.text
 
 
-async def test_a_log_that_fails_does_not_keep_others_from_being_cleaned(
+async def test_a_log_that_fails_does_not_prevent_retention_of_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = make_store(SimulatedDisk())
@@ -393,7 +416,7 @@ async def test_a_log_that_fails_does_not_keep_others_from_being_cleaned(
     await store.close()
 
 
-async def test_an_unclean_shutdown_and_what_recovery_did_are_in_the_log(
+async def test_recovery_after_an_unclean_shutdown_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -416,7 +439,25 @@ async def test_an_unclean_shutdown_and_what_recovery_did_are_in_the_log(
     assert "logs in /b: the last shutdown" not in caplog.text
 
 
-async def test_expiring_many_producers_lets_others_have_their_turn() -> None:
+async def test_a_clean_shutdown_passes_the_broker_epoch_to_the_next_start_and_a_crash_does_not() -> None:
+    disk = SimulatedDisk()
+    store = make_store(disk, PATHS)
+    await store.start()
+    assert store.previous_broker_epoch == -1
+    store.create("t", 0, TOPIC_ID, SETTINGS, path="/a")
+    await store.close(broker_epoch=42)
+
+    again = make_store(disk, PATHS)
+    await again.start()
+    assert again.previous_broker_epoch == 42
+    disk.kill()
+    after_crash = make_store(disk, PATHS)
+    await after_crash.start()
+
+    assert after_crash.previous_broker_epoch == -1
+
+
+async def test_expiring_many_producers_yields_to_the_event_loop() -> None:
     clock = SetClock()
     store = LogStore(
         ["/data"],

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from penstock.storage.throttle import WAIT_S_MAX, Throttle
-from penstock.testing.loop import VirtualLoop, run_virtual
+from simulator.loop import VirtualLoop, run_virtual
 
 
 @pytest.mark.parametrize(("rate", "seconds"), [(1_000, 9), (100, 90), (10_000, 0.9)])
-def test_so_many_bytes_take_so_long(rate: int, seconds: float) -> None:
+def test_the_rate_is_kept(rate: int, seconds: float) -> None:
     loop = VirtualLoop()
 
     async def copy() -> float:
@@ -24,7 +24,7 @@ def test_so_many_bytes_take_so_long(rate: int, seconds: float) -> None:
     assert run_virtual(loop, copy()) == pytest.approx(seconds, rel=0.01)
 
 
-def test_a_rate_that_is_raised_counts_at_once() -> None:
+def test_a_raised_rate_applies_at_once() -> None:
     loop = VirtualLoop()
     rates = [1]
 
@@ -55,12 +55,12 @@ def test_a_rate_of_0_stops_everything_until_it_is_raised() -> None:
     assert run_virtual(loop, copy())
 
 
-def test_what_was_not_used_is_not_made_up_for() -> None:
+def test_unused_bandwidth_is_lost() -> None:
     now_s = [0.0]
     throttle = Throttle(lambda: 100, lambda: now_s[0])
     now_s[0] = 1000.0
     assert throttle.wait_s() == 0
 
-    throttle._allowance -= 201  # one second's worth, and a second's more
+    throttle._allowance -= 201  # one second's worth, and another second's
 
     assert throttle.wait_s() == pytest.approx(1.0, abs=0.02)

@@ -1,4 +1,4 @@
-"""An application before it runs, and how it hears signals."""
+"""An application before it runs, and how it handles signals."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ def test_an_application_has_the_name_it_was_given() -> None:
     assert App(settings={"application.id": "orders"}).name == "orders"
 
 
-def test_a_setting_that_nobody_knows_is_refused_when_the_application_is_made() -> None:
+def test_an_unknown_setting_is_rejected_by_the_constructor() -> None:
     with pytest.raises(BadConfiguration, match="did you mean state"):
         App("orders", state_dirs="/tmp")
 
 
-def test_a_topology_that_reads_nothing_does_not_start() -> None:
-    with pytest.raises(TopologyError, match="reads nothing"):
+def test_a_topology_without_input_does_not_start() -> None:
+    with pytest.raises(TopologyError, match="has no input"):
         App("idle").start()
 
 
-def test_it_is_said_until_when_to_run() -> None:
-    with pytest.raises(TopologyError, match="not until 'tomorrow'"):
+def test_until_is_end_or_nothing() -> None:
+    with pytest.raises(TopologyError, match="not 'tomorrow'"):
         App("orders").run(until="tomorrow")  # type: ignore[arg-type]
 
 
-def test_a_state_that_is_not_there_is_told_with_those_that_are() -> None:
+def test_an_unknown_table_is_rejected_with_the_known_ones() -> None:
     app = App("orders")
     app.stream("lines", key=str, value=str).group_by_key().count(name="counts")
 
-    with pytest.raises(TopologyError, match="there are: counts"):
+    with pytest.raises(TopologyError, match="tables: counts"):
         app.state("count")
 
 
@@ -52,11 +52,11 @@ def test_a_signal_ends_the_run_and_not_the_process(number: signal.Signals) -> No
     assert signal.getsignal(number) is before
 
 
-def test_a_stop_of_what_does_not_run_is_no_mistake() -> None:
+def test_stopping_an_idle_application_does_nothing() -> None:
     App("orders").stop()
 
 
-def test_queries_that_began_are_stopped_where_a_later_one_cannot_begin(
+def test_started_queries_are_stopped_if_a_later_one_cannot_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     app, first = App("orders"), Query()
@@ -76,7 +76,7 @@ def test_queries_that_began_are_stopped_where_a_later_one_cannot_begin(
 
 
 class Query:
-    """One that rests between batches."""
+    """A query that is idle between batches."""
 
     isActive = True
     lastProgress = None

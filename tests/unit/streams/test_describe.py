@@ -1,4 +1,4 @@
-"""A topology as text and as a drawing: complete, the same each time, and nothing on top of anything else."""
+"""A topology as text and as a drawing: complete, deterministic, and without overlaps."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def everything() -> Builder:
     return app
 
 
-def test_word_count_is_told_in_a_few_lines() -> None:
+def test_word_count_is_described_in_a_few_lines() -> None:
     app = Builder()
     words = app.stream("lines", value=str).flat_map(str.split)
     words.group_by_value().count(name="counts").to("word-counts")
@@ -69,17 +69,17 @@ def test_word_count_is_told_in_a_few_lines() -> None:
     )
 
 
-def test_every_node_is_told() -> None:
+def test_every_node_is_described() -> None:
     app = everything()
-    told = app.describe()
+    text = app.describe()
 
     for node in app.topology.nodes:
-        assert f"  {node.name} " in told
-        assert type(node).__name__ not in told  # all of them have words of their own
-    assert "keeps by-length, count-1, countries, counts, largest, seen, users" in told
+        assert f"  {node.name} " in text
+        assert type(node).__name__ not in text  # each has its own description
+    assert "keeps by-length, count-1, countries, counts, largest, seen, users" in text
 
 
-def test_parts_that_share_nothing_stand_apart() -> None:
+def test_unconnected_parts_are_described_separately() -> None:
     app = Builder()
     app.stream("a").to("b")
     app.stream("c").to("d")
@@ -87,7 +87,7 @@ def test_parts_that_share_nothing_stand_apart() -> None:
     assert app.describe().count("\nPart ") == 2
 
 
-def test_nothing_is_told_of_an_empty_topology() -> None:
+def test_an_empty_topology_is_described() -> None:
     assert Builder().describe() == "Topology: 0 nodes, 0 parts"
     ElementTree.fromstring(Builder().plot())
 
@@ -104,7 +104,7 @@ def test_a_drawing_has_a_box_for_each_node_and_an_arrow_for_each_edge(tmp_path: 
     assert (tmp_path / "topology.svg").read_text() == drawing == everything().plot()
 
 
-def test_no_box_lies_on_another() -> None:
+def test_boxes_do_not_overlap() -> None:
     root = ElementTree.fromstring(everything().plot())
     boxes = [
         tuple(int(box.get(name, "")) for name in ("x", "y", "width", "height"))
@@ -126,9 +126,9 @@ def test_arrows_go_from_left_to_right() -> None:
 
 
 @pytest.mark.parametrize("name", ["topology.png", "topology.PDF", "topology", "topology.svg.gz"])
-def test_a_file_of_another_kind_is_refused_with_those_that_there_are(name: str, tmp_path: Path) -> None:
+def test_an_unknown_file_extension_is_rejected_with_the_known_ones(name: str, tmp_path: Path) -> None:
     with pytest.raises(
-        TopologyError, match=r"drawn as \.svg, \.html, .*\.dot.* topology(\.svg)?\.svg, which"
+        TopologyError, match=r"known: \.svg, \.html, .*\.dot.* topology(\.svg)?\.svg for browsers"
     ):
         everything().plot(tmp_path / name)
 
@@ -146,7 +146,7 @@ def test_a_file_of_another_kind_is_refused_with_those_that_there_are(name: str, 
         ("t.txt", "Topology: "),
     ],
 )
-def test_a_file_is_what_its_ending_says(name: str, begins: str, tmp_path: Path) -> None:
+def test_the_file_extension_chooses_the_format(name: str, begins: str, tmp_path: Path) -> None:
     drawing = everything().plot(str(tmp_path / name))
 
     assert drawing.startswith(begins)

@@ -1,4 +1,4 @@
-"""Functions of users: with or without the key, and what they return."""
+"""User functions: with or without the key, and their return types."""
 
 from __future__ import annotations
 
@@ -50,19 +50,17 @@ class Callable1:
         (int, 1, False),
     ],
 )
-def test_a_function_gets_the_key_if_it_must_have_one_more_argument(
-    call: Any, values: int, takes_key: bool
-) -> None:
+def test_a_function_with_one_more_argument_gets_the_key(call: Any, values: int, takes_key: bool) -> None:
     assert function_of(call, "map", values=values).takes_key == takes_key
 
 
-def test_the_key_is_left_out_where_it_is_not_wanted() -> None:
+def test_a_function_without_a_key_argument_does_not_get_the_key() -> None:
     assert function_of(upper, "map")("key", "value") == "VALUE"
     assert function_of(with_key, "map")("key", "value") == ("key", 5)
 
 
 @pytest.mark.parametrize("call", [lambda: 1, lambda a, b, c: a, 5, None])
-def test_a_function_of_the_wrong_number_of_arguments_is_refused(call: Any) -> None:
+def test_a_function_with_the_wrong_number_of_arguments_is_rejected(call: Any) -> None:
     with pytest.raises(TopologyError, match="map takes a function"):
         function_of(call, "map")
 
@@ -82,11 +80,11 @@ def test_a_function_of_the_wrong_number_of_arguments_is_refused(call: Any) -> No
         (print, None),
     ],
 )
-def test_what_a_function_returns_is_known_by_what_it_says(call: Any, kind: Any) -> None:
+def test_the_return_type_comes_from_the_annotation(call: Any, kind: Any) -> None:
     assert result_type(call) == kind
 
 
-def test_the_parts_of_a_type_are_known() -> None:
+def test_element_and_pair_types_are_inferred() -> None:
     assert element_type(result_type(words)) is str
     assert element_type(list[int]) is int
     assert element_type(tuple[int, ...]) is int

@@ -1,12 +1,12 @@
-"""Random topologies of a few operators in a row: what their stages compute is what the interpreter says.
+"""Random topologies of a few consecutive operators: the stages' results equal the interpreter's.
 
-Operators that are right alone may be wrong in a row, or in their second batch. A `Flow` knows how far the two have to
-agree on it, which is what the guide promises:
+Operators that are right alone may be wrong in sequence, or in their second batch. A `Flow` knows how far the two have
+to agree, which is what the guide promises:
 
     exact      each key has the same records in the same order
     timed      as bag where it is written, and as exact to state, which takes partitions in the order of time
-    bag        the same records, in any order: records of a key may have come on several ways
-    last       each key ends with the same value: a table behind a cache, or one whose changes crossed to other keys
+    bag        the same records, in any order: records of a key may have come on several branches
+    last       each key ends with the same value: a table behind a cache, or one whose changes moved to other keys
 
 A failure prints the seed and the topology; `one(seed)` builds it again.
 """
@@ -37,30 +37,30 @@ from penstock.streams.interpret import Interpreter
 
 EXAMPLES = 80
 STREAMS, TABLES = ("a", "b"), ("ta", "tb")
-LONG = 100_000  # seconds of grace: nothing is late here, for then it would count in which batch it came
+LONG = 100_000  # seconds of grace: no record is late here, because then the batch boundaries would matter
 
 
 @dataclass(frozen=True)
 class Flow:
-    """A stream or a table of whole numbers by text."""
+    """A stream or a table of integers by text."""
 
     made: Any
     is_table: bool
     level: str
     said: str
     is_plain: bool = True
-    """Whether its keys are those of its topic, so that it lies together with others of which that is true."""
+    """Whether its keys are those of its topic, so that it is co-partitioned with others of which that is true."""
     has_state: bool = False
-    """Whether records come out of a table or a join."""
+    """Whether records come from a table or a join."""
 
     @property
     def is_ordered_input(self) -> bool:
-        """A stream as a topic gives it, or what a program makes of that record by record."""
+        """A stream as read from a topic, or derived from it record by record."""
         return not self.is_table and self.level == "exact" and self.is_plain and not self.has_state
 
 
 class Numbering(Processor[Any, Any, Any, Any]):
-    """Numbers that depend on the order of all that came; one or two for each record."""
+    """Numbers that depend on the order of all records; one or two for each record."""
 
     def __init__(self, store: str) -> None:
         self._store = store
@@ -79,7 +79,7 @@ class Numbering(Processor[Any, Any, Any, Any]):
 
 
 class Drawing:
-    """A topology in the making."""
+    """A topology under construction."""
 
     def __init__(self, rng: random.Random, *, caches: bool) -> None:
         self.rng = rng
@@ -116,7 +116,7 @@ class Drawing:
         return f"t{self._names}"
 
     def _updates(self, level: str) -> str:
-        """How far the updates of a table agree that is made of what agrees so far."""
+        """How far the updates of a table agree if its input agrees this far."""
         return level if level in ("exact", "timed") and not self.caches else "last"
 
     def _steps_of(self, flow: Flow) -> list[Callable[[Flow], Flow]]:
@@ -136,7 +136,7 @@ class Drawing:
         ordered: list[Callable[[Flow], Flow]] = [self.to_table, self.latest, self.collected, self.sessions]
         if (
             flow.level == "exact" or not flow.has_state
-        ):  # behind state a processor takes records where they are
+        ):  # after state a processor takes records where they are
             ordered.append(self.process)
         if flow.is_ordered_input:
             ordered += [self.cogroup, self.closed]
@@ -225,7 +225,7 @@ class Drawing:
         return self._table(flow, made, name, "latest")
 
     def collected(self, flow: Flow) -> Flow:
-        """What depends on the order of all that came."""
+        """Depends on the order of all records."""
         name = self.name()
         made = flow.made.group_by_key().aggregate(
             int, lambda total, value: (total * 31 + (value or 0)) % 1009, value=int, name=name
@@ -273,8 +273,8 @@ class Drawing:
     def to_stream(self, flow: Flow) -> Flow:
         return Flow(flow.made.to_stream(), False, flow.level, f"{flow.said}.to_stream", flow.is_plain, True)
 
-    # Rows may come to a group and leave it in one batch, of which a cache tells nobody: then there is no group here,
-    # and one with nothing in it there. So groups with nothing in them are no rows.
+    # Rows may enter and leave a group in one batch, which a cache does not forward: then the group is missing here,
+    # and empty there. So empty groups do not count as rows.
 
     def regroup_count(self, flow: Flow) -> Flow:
         name = self.name()
@@ -323,7 +323,7 @@ class Drawing:
         )
         return self._note(Flow(made, True, "last", f"{flow.said}.{how}({other.said}, on)", False, True), name)
 
-    # What is noted
+    # Recording
 
     def _plain_table(self) -> Flow:
         return self.rng.choice([each for each in self.flows if each.is_table and each.is_plain])
@@ -402,14 +402,14 @@ def _seen(records: Iterable[Written], flow: Flow) -> Any:
 
 
 def _last(records: Iterable[Written]) -> dict[Any, bytes]:
-    """Without keys that have gone: of what came and went in one batch a cache tells nobody."""
+    """Without deleted keys: a cache does not forward a key that came and went in one batch."""
     last = {record.key: record.value for record in records}
     return {key: value for key, value in last.items() if value is not None}
 
 
 def _like(flow: Flow, made: Any, what: str, **changed: Any) -> Flow:
-    told = {"level": flow.level, "is_plain": flow.is_plain, "has_state": flow.has_state, **changed}
-    return Flow(made, flow.is_table, said=f"{flow.said}.{what}", **told)
+    properties = {"level": flow.level, "is_plain": flow.is_plain, "has_state": flow.has_state, **changed}
+    return Flow(made, flow.is_table, said=f"{flow.said}.{what}", **properties)
 
 
 def _twice(value: int | None) -> int | None:

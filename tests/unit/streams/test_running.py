@@ -1,4 +1,4 @@
-"""How the stages of an application follow one another; by queries that are none of Spark's."""
+"""The order of an application's stages, with fake queries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.streams.running import AppFailed, Draining, Running
 
 
 class FakeQuery:
-    """One that has ended by itself, after it has read so many rows."""
+    """A query that ended by itself after it read this many rows."""
 
     def __init__(
         self, name: str, rows: int = 0, *, is_active: bool = False, error: Exception | None = None
@@ -36,7 +36,7 @@ class FakeQuery:
 
 
 def draining(rows: dict[str, list[int]], feeds: set[tuple[str, str]]) -> tuple[Draining, list[str]]:
-    """Stages by name, with what each of their runs reads; and the order in which they run."""
+    """Stages by name with the input of each of their runs, and the order in which they run."""
     begun: list[str] = []
 
     def begin(stage: Any) -> Any:
@@ -47,16 +47,16 @@ def draining(rows: dict[str, list[int]], feeds: set[tuple[str, str]]) -> tuple[D
     return Draining("counts", stages, begin, lambda one, other: (one, other) in feeds), begun
 
 
-def test_stages_run_one_after_another_and_again_where_another_has_fed_them() -> None:
+def test_stages_run_in_turn_and_again_after_new_input() -> None:
     run, begun = draining({"a": [5, 3], "b": [2, 0]}, {("a", "b"), ("b", "a")})
 
     while run.go_on():
         pass
 
-    assert begun == ["a", "b", "a", "b"]  # the last one found nothing, and so fed nobody
+    assert begun == ["a", "b", "a", "b"]  # the last one found nothing, and so produced no input for others
 
 
-def test_a_stop_leaves_the_stages_that_wait() -> None:
+def test_after_a_stop_no_further_stage_starts() -> None:
     run, begun = draining({"a": [5], "b": [2]}, {("a", "b")})
     run.go_on()
 
@@ -66,7 +66,7 @@ def test_a_stop_leaves_the_stages_that_wait() -> None:
     assert begun == ["a"]
 
 
-def test_a_query_at_hand_is_waited_for() -> None:
+def test_wait_waits_for_the_current_query() -> None:
     run, begun = draining({"a": [5], "b": [2]}, set())
     run.go_on()
     (query,) = run
@@ -76,16 +76,16 @@ def test_a_query_at_hand_is_waited_for() -> None:
     assert begun == ["a"]
 
 
-def test_what_feeds_itself_for_ever_does_not_do_so_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_application_that_reads_its_own_output_forever_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "ROUNDS_MAX", 3)
     run, _ = draining({"a": [1] * 9}, {("a", "a")})
 
     assert all(run.go_on() for _ in range(3))
-    with pytest.raises(IllegalState, match="counts feeds itself and comes to no end"):
+    with pytest.raises(IllegalState, match="counts reads its own output and never finishes"):
         run.go_on()
 
 
-def test_one_that_fails_ends_the_others() -> None:
+def test_a_failed_query_stops_the_others() -> None:
     error = RuntimeError('Traceback (most recent call last):\n  File "x"\nValueError: no price\n')
     good: Any = FakeQuery("good", is_active=True)
     bad: Any = FakeQuery("bad", error=error)
@@ -102,7 +102,7 @@ LOST = "Broken pipe\n=== Streaming Query ===\nIdentifier: [id = 1, runId = 2]\n"
 
 
 class Stage:
-    """One whose queries fail so often before one of them lasts."""
+    """Queries that fail this often before one of them lasts."""
 
     def __init__(self, name: str, failures: list[str]) -> None:
         self.name = name
@@ -122,7 +122,7 @@ def running_app(*stages: Stage, clock: Callable[[], float] = lambda: 0.0) -> Run
     return run
 
 
-def test_a_query_that_has_lost_a_process_goes_on_and_the_others_are_left_alone() -> None:
+def test_a_query_that_lost_a_process_is_restarted_alone() -> None:
     lost, other = Stage("lost", [LOST]), Stage("other", [])
     run = running_app(lost, other)
 
@@ -132,7 +132,7 @@ def test_a_query_that_has_lost_a_process_goes_on_and_the_others_are_left_alone()
     assert run.is_active
 
 
-def test_one_that_loses_a_process_again_and_again_fails() -> None:
+def test_a_query_that_keeps_losing_processes_fails() -> None:
     stage = Stage("lost", [LOST] * 9)
     run = running_app(stage)
 
@@ -144,7 +144,7 @@ def test_one_that_loses_a_process_again_and_again_fails() -> None:
     assert len(stage.begun) == 1 + running.LOSSES_MAX
 
 
-def test_losses_of_long_ago_do_not_count() -> None:
+def test_old_losses_do_not_count() -> None:
     times = (running.LOSSES_SECONDS * count for count in itertools.count())
     stage = Stage("lost", [LOST] * 9)
     run = running_app(stage, clock=lambda: next(times))
@@ -156,7 +156,7 @@ def test_losses_of_long_ago_do_not_count() -> None:
     assert len(stage.begun) == 10
 
 
-def test_what_is_stopped_is_not_begun_again() -> None:
+def test_a_stopped_query_is_not_restarted() -> None:
     stage = Stage("lost", [LOST])
     run = running_app(stage)
     run.stop()
@@ -167,7 +167,7 @@ def test_what_is_stopped_is_not_begun_again() -> None:
     assert len(stage.begun) == 1
 
 
-def test_what_a_lost_query_has_written_is_input_for_others() -> None:
+def test_the_output_of_a_lost_query_is_input_for_other_stages() -> None:
     lost = FakeQuery("a", 5, error=RuntimeError(LOST))
     queries = {"a": [lost, FakeQuery("a", 0)], "b": [FakeQuery("b", 5), FakeQuery("b", 0)]}
     begun = []

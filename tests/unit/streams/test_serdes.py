@@ -38,7 +38,7 @@ class Model(pydantic.BaseModel):
 
 
 class Backwards:
-    """A serializer of the client that wants to know the topic."""
+    """A client serializer that depends on the topic."""
 
     def for_topic(self, topic: str, /, *, is_key: bool) -> Any:
         return lambda value: f"{topic} {value}".encode() if isinstance(value, str) else value.decode()
@@ -71,14 +71,14 @@ RICH: dict[Any, Any] = {
 @settings(deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize("kind", PLAIN)
-def test_a_value_comes_back(kind: Any, data: st.DataObject) -> None:
+def test_a_value_survives_a_round_trip(kind: Any, data: st.DataObject) -> None:
     value = data.draw(PLAIN[kind])
 
     assert serde_of(kind).decode(serde_of(kind).encode(value)) == value
 
 
 @pytest.mark.parametrize("kind", RICH, ids=str)
-def test_what_has_structure_is_json(kind: Any) -> None:
+def test_structured_types_are_json(kind: Any) -> None:
     data = serde_of(kind).encode(RICH[kind])
 
     assert data is not None
@@ -99,7 +99,7 @@ def test_a_type_that_may_be_none_is_that_type() -> None:
 @settings(deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize("kind", PLAIN)
-def test_columns_are_what_values_are(kind: Any, data: st.DataObject) -> None:
+def test_columns_equal_values(kind: Any, data: st.DataObject) -> None:
     values = data.draw(st.lists(st.none() | PLAIN[kind], max_size=8))
     known = serde_of(kind)
     expected = pyarrow.array([known.encode(value) for value in values], pyarrow.binary())
@@ -122,14 +122,14 @@ def test_columns_without_an_arrow_type_are_lists_of_objects() -> None:
     assert serde_of(Point).decode_column(column) == points
 
 
-def test_a_bad_value_in_a_column_is_shown() -> None:
+def test_an_error_shows_the_bad_value_of_a_column() -> None:
     with pytest.raises(DeserializationFailed, match="short"):
         serde_of(int).decode_column(pyarrow.array([b"\0" * 8, b"short"]))
     with pytest.raises(DeserializationFailed, match="xff"):
         serde_of(str).decode_column(pyarrow.array([b"fine", b"\xff"], pyarrow.binary()))
 
 
-def test_what_does_not_fit_is_told_with_the_topic() -> None:
+def test_an_encoding_error_names_the_topic() -> None:
     numbers = serde_of(int).for_topic("orders", is_key=True)
 
     with pytest.raises(SerializationFailed, match=r"orders.*'five'"):
@@ -139,12 +139,12 @@ def test_what_does_not_fit_is_told_with_the_topic() -> None:
 
 
 @pytest.mark.parametrize("spec", ["no-such-name", object, set, 5], ids=str)
-def test_what_is_no_type_is_refused(spec: Any) -> None:
+def test_something_other_than_a_type_is_rejected(spec: Any) -> None:
     with pytest.raises(TopologyError):
         serde_of(spec)
 
 
-def test_two_names_of_one_thing_write_the_same() -> None:
+def test_two_names_of_a_serde_write_the_same_bytes() -> None:
     assert serde_of(str).writes_like(serde_of("string"))
     assert serde_of(int).writes_like(serde_of("long"))
     assert serde_of(bytes).writes_like(serde_of("bytes"))
@@ -152,7 +152,7 @@ def test_two_names_of_one_thing_write_the_same() -> None:
     assert not serde_of(bytes).writes_like(serde_of(str))
 
 
-def test_a_serializer_of_the_client_is_told_the_topic() -> None:
+def test_a_client_serializer_gets_the_topic() -> None:
     both = serde(Backwards(), Backwards())
 
     assert both.for_topic("orders", is_key=False).encode("five") == b"orders five"
@@ -160,7 +160,7 @@ def test_a_serializer_of_the_client_is_told_the_topic() -> None:
 
 
 @pytest.mark.parametrize("kind", [*PLAIN, *RICH], ids=str)
-def test_serdes_travel(kind: Any) -> None:
+def test_serdes_can_be_pickled(kind: Any) -> None:
     there = pickle.loads(pickle.dumps(serde_of(kind).for_topic("orders", is_key=True)))
 
     assert there == serde_of(kind)
@@ -170,7 +170,7 @@ def test_serdes_travel(kind: Any) -> None:
 
 @settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.integers(0, 2**40), st.integers(0, 2**20))
-def test_windowed_keys_come_back(key: str, start_ms: int, length_ms: int) -> None:
+def test_windowed_keys_survive_a_round_trip(key: str, start_ms: int, length_ms: int) -> None:
     of_size = TimeWindowed(serde_of(str), length_ms)
     sessions = SessionWindowed(serde_of(str))
     window = Windowed(key, start_ms, start_ms + length_ms)
@@ -195,11 +195,11 @@ def test_the_key_of_a_table_fits_its_windows() -> None:
     assert isinstance(windowed_serde(text, session(1)), SessionWindowed)
 
 
-def test_a_value_of_no_named_type_is_written_by_its_nature() -> None:
+def test_a_value_of_an_undeclared_type_is_written_by_its_python_type() -> None:
     assert natural_bytes("a") == b"a"
     assert natural_bytes(b"a") == b"a"
     assert natural_bytes(1) == b"\0" * 7 + b"\1"
     assert natural_bytes({"a": 1}) == b'{"a":1}'
     assert natural_bytes(None) is None
-    with pytest.raises(TopologyError, match="name a type"):
+    with pytest.raises(TopologyError, match="pass key="):
         natural_bytes(Windowed("a", 1, 2))

@@ -1,4 +1,4 @@
-"""Settings of an application: by Kafka's names, and no others."""
+"""Settings of an application: Kafka's names, and no others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_keywords_have_underscores_and_settings_dots() -> None:
     assert settings.get("num.stream.threads") == 3
 
 
-def test_what_clients_know_is_passed_on_to_them() -> None:
+def test_client_settings_are_passed_to_the_clients() -> None:
     given = {"security.protocol": "SSL", "consumer.fetch.max.bytes": 5, "main.consumer.fetch.min.bytes": 2}
 
     settings = AppSettings.of("a", None, given)
@@ -34,27 +34,27 @@ def test_what_clients_know_is_passed_on_to_them() -> None:
     assert settings.clients == {"security.protocol": "SSL", "fetch.max.bytes": 5, "fetch.min.bytes": 2}
 
 
-def test_settings_of_topics_are_for_internal_ones() -> None:
+def test_topic_settings_apply_to_internal_topics() -> None:
     assert AppSettings.of("a", None, {"topic.segment.bytes": 1024}).topics == {"segment.bytes": "1024"}
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("given", "message"),
     [
         ({"comit.interval.ms": 5}, "did you mean commit.interval.ms"),
         ({"processing.guarantee": "maybe"}, "one of at_least_once"),
         ({"replication.factor": 0}, "-1 or at least 1"),
         ({"deserialization.exception.handler": "perhaps"}, "must be fail or continue"),
-        ({"application.id": "b"}, "said twice"),
+        ({"application.id": "b"}, "given twice"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(BadConfiguration, match=words):
+def test_invalid_settings_are_rejected_with_a_reason(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadConfiguration, match=message):
         AppSettings.of("a", None, given)
 
 
 @pytest.mark.parametrize("name", [None, "", "with space", "größe", "日本", ".", "..", "x" * 201])
-def test_an_application_needs_a_name_that_topics_can_begin_with(name: str | None) -> None:
+def test_an_application_needs_a_name_that_can_start_a_topic_name(name: str | None) -> None:
     with pytest.raises(BadConfiguration, match=r"application\.id"):
         AppSettings.of(name)
 
@@ -70,13 +70,13 @@ def test_handlers_may_be_kafkas_classes() -> None:
     assert AppSettings.of("a", None, older).deserialization_handler == "continue"
 
 
-def test_caches_go_by_either_name() -> None:
+def test_caches_have_two_setting_names() -> None:
     assert AppSettings.of("a").caches
     assert not AppSettings.of("a", None, {"statestore.cache.max.bytes": 0}).caches
     assert not AppSettings.of("a", None, {"cache.max.bytes.buffering": 0}).caches
 
 
-def test_state_lies_in_a_folder_of_the_application() -> None:
+def test_state_is_in_a_folder_named_after_the_application() -> None:
     assert (
         AppSettings.of("a", None, {"state.dir": "s3://bucket/state/"}).state_folder == "s3://bucket/state/a"
     )

@@ -1,4 +1,4 @@
-"""Names of topics are looked at when a topology is built, by the rule that brokers have."""
+"""Topic names are checked when a topology is built, by the brokers' rule."""
 
 from __future__ import annotations
 
@@ -41,36 +41,38 @@ PLACES: dict[str, Callable[[Builder, str], object]] = {
 
 
 @given(st.text(max_size=LENGTH_MAX + 2) | st.text("abcXYZ019._-", max_size=LENGTH_MAX + 2))
-def test_the_rule_is_that_of_brokers(name: str) -> None:
+def test_the_rule_is_the_brokers_rule(name: str) -> None:
     assert is_topic_name(name) == (fault_of_topic_name(name) is None)
 
 
 @pytest.mark.parametrize("topic", BAD)
 @pytest.mark.parametrize("place", PLACES)
-def test_a_name_that_no_topic_can_have_is_refused_where_it_stands(place: str, topic: str) -> None:
-    with pytest.raises(TopologyError, match=r"is no name of a topic: .* 1 to 249 ASCII letters") as refused:
+def test_an_invalid_topic_name_is_rejected_where_it_is_given(place: str, topic: str) -> None:
+    with pytest.raises(
+        TopologyError, match=r"is not a valid topic name: .* 1 to 249 ASCII letters"
+    ) as refused:
         PLACES[place](Builder(), topic)
 
     assert len(str(refused.value)) < 250
 
 
-def test_the_longest_name_is_taken() -> None:
+def test_the_longest_name_is_accepted() -> None:
     app = Builder()
     app.stream("x" * LENGTH_MAX).to("y" * LENGTH_MAX)
 
 
 @pytest.mark.parametrize("name", ["bad name!", "", "..", "x" * 201])
-def test_names_that_topics_are_made_of_are_refused_where_they_stand(name: str) -> None:
-    with pytest.raises(TopologyError, match="is no name for a store: 1 to 200 ASCII letters"):
+def test_invalid_parts_of_topic_names_are_rejected_where_they_are_given(name: str) -> None:
+    with pytest.raises(TopologyError, match="is not a valid store name: 1 to 200 ASCII letters"):
         key_value_store(name, key=str, value=str)
-    with pytest.raises(TopologyError, match="is no name for count: 1 to 200 ASCII letters"):
+    with pytest.raises(TopologyError, match="is not a valid name for count: 1 to 200 ASCII letters"):
         Builder().stream("in", key=str, value=str).group_by_key().count(name=name)
     with pytest.raises(BadConfiguration, match=re.escape("application.id=")):
         App(name)
 
 
-def test_a_topic_for_dead_letters_has_a_name() -> None:
-    with pytest.raises(BadConfiguration, match="dead letters!: is no name of a topic"):
+def test_the_dead_letter_topic_needs_a_valid_name() -> None:
+    with pytest.raises(BadConfiguration, match="dead letters!: is not a valid topic name"):
         App("a", settings={"errors.dead.letter.queue.topic.name": "dead letters!"})
 
 
@@ -78,30 +80,28 @@ class Nothing(Processor[str, str, str, str]):
     pass
 
 
-def test_names_that_are_too_long_together_are_refused_when_the_table_is_made() -> None:
+def test_a_generated_topic_name_that_is_too_long_is_rejected_with_its_table() -> None:
     app = App("a" * 150)
     stream = app.stream("in", key=str, value=str)
 
-    with pytest.raises(
-        TopologyError, match=r"the table b+ would have .* 251 characters where 249 are allowed"
-    ):
+    with pytest.raises(TopologyError, match=r"of the table b+ has 251 characters; at most 249"):
         stream.group_by_key().count(name="b" * 90)
-    with pytest.raises(TopologyError, match=r"the store c+ would have .* 251 characters"):
+    with pytest.raises(TopologyError, match=r"of the store c+ has 251 characters"):
         stream.process(Nothing, stores=[key_value_store("c" * 90, key=str, value=str)])
     app.table("d" * 200, key=str, value=str)  # is its own changelog
     stream.filter(bool, name="e" * 200)  # has no topic
 
 
-def test_a_topic_between_stages_with_too_long_a_name_is_refused_before_anything_is_made() -> None:
+def test_an_internal_topic_name_that_is_too_long_is_rejected_before_anything_is_created() -> None:
     app = App("a" * 150)
     app.stream("in", key=str, value=str).repartition(name="b" * 90).to("out")
 
-    with pytest.raises(TopologyError, match="253 characters where 249 are allowed"):
+    with pytest.raises(TopologyError, match="253 characters; at most 249"):
         own_topics(app.topology, cut(app.topology), AppSettings.of("a" * 150))
 
 
-def test_changelogs_of_stores_that_expire_rows_delete_what_is_old() -> None:
-    """They were compacted only, and kept every expired window."""
+def test_changelogs_of_windowed_stores_expire_old_rows() -> None:
+    """They were only compacted, and kept every expired window."""
 
     class Nothing(Processor[str, str, str, str]):
         def process(self, record: Record[str, str]) -> None:

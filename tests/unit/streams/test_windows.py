@@ -1,4 +1,4 @@
-"""Windows: what they hold, and which make no sense."""
+"""Windows: their content, and impossible ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.streams.windows import NEVER_MS, TimeWindows
 
 @settings(deadline=None)
 @given(st.integers(0, 500), st.integers(1, 50), st.integers(1, 50))
-def test_a_time_is_in_every_window_around_it(time_ms: int, size_ms: int, advance_ms: int) -> None:
+def test_a_time_belongs_to_every_window_that_contains_it(time_ms: int, size_ms: int, advance_ms: int) -> None:
     windows = TimeWindows(size_ms, min(size_ms, advance_ms), 0)
 
     all_starts = range(0, 600, windows.advance_ms)
@@ -33,7 +33,7 @@ def test_lengths_are_seconds_or_a_timedelta() -> None:
     assert within(timedelta(seconds=2), after=1) == within(before=2, after=1)
 
 
-def test_the_window_without_an_end_holds_all_from_its_start_on() -> None:
+def test_an_unlimited_window_contains_everything_from_its_start() -> None:
     windows = unlimited(start=datetime.fromtimestamp(2, UTC))
 
     assert [list(windows.starts(time_ms)) for time_ms in (1999, 2000, 9000)] == [[], [2000], [2000]]
@@ -45,7 +45,7 @@ def test_the_window_without_an_end_holds_all_from_its_start_on() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: unlimited(start=datetime(2026, 1, 1)),  # of which time zone?
+        lambda: unlimited(start=datetime(2026, 1, 1)),  # without a time zone
         lambda: unlimited(start=datetime.fromtimestamp(-1, UTC)),
         lambda: tumbling(0),
         lambda: tumbling(-1),
@@ -61,12 +61,12 @@ def test_the_window_without_an_end_holds_all_from_its_start_on() -> None:
         lambda: within(before=-5, after=1),
     ],
 )
-def test_windows_that_make_no_sense_are_refused(make: Callable[[], object]) -> None:
+def test_impossible_windows_are_rejected(make: Callable[[], object]) -> None:
     with pytest.raises(TopologyError):
         make()
 
 
-def test_windows_are_shown_to_people() -> None:
+def test_windows_have_a_readable_text() -> None:
     assert str(tumbling(60, grace=0.5)) == "tumbling 60s grace 500ms"
     assert str(hopping(60, every=10)) == "hopping 60s every 10s"
     assert str(sliding(5)) == "sliding 5s"

@@ -1,4 +1,4 @@
-"""Faults are named as people name them, and a slip is answered with the name that was meant."""
+"""Faults are given by API and error names; misspelled names are rejected with a suggestion."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import pytest
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.testing.faults import Faults, PendingFault
-from penstock.testing.script import Fate, Script
+from penstock.testing.script import FaultKind, FaultScript
 
 
 @pytest.fixture
-def script() -> Script:
-    return Script()
+def script() -> FaultScript:
+    return FaultScript()
 
 
 @pytest.fixture
-def faults(script: Script) -> Faults:
-    return Faults(script.obey)
+def faults(script: FaultScript) -> Faults:
+    return Faults(script.execute)
 
 
-def test_a_fault_is_used_up_by_the_requests_it_waits_for(faults: Faults, script: Script) -> None:
+def test_a_fault_is_used_up_by_matching_requests(faults: Faults, script: FaultScript) -> None:
     faults.fail("Produce", "NOT_LEADER", times=2)
 
     assert script.next_for(ApiKey.FETCH) is None
@@ -33,16 +33,16 @@ def test_a_fault_is_used_up_by_the_requests_it_waits_for(faults: Faults, script:
     assert script.next_for(ApiKey.PRODUCE) is None
 
 
-def test_faults_of_one_api_happen_in_their_order(faults: Faults, script: Script) -> None:
+def test_faults_of_one_api_happen_in_order(faults: Faults, script: FaultScript) -> None:
     faults.drop_response("join_group")
     faults.delay(ApiKey.JOIN_GROUP, seconds=0.5)
 
-    fates = [rule.fate for _ in range(2) if (rule := script.next_for(ApiKey.JOIN_GROUP))]
+    fates = [rule.kind for _ in range(2) if (rule := script.next_for(ApiKey.JOIN_GROUP))]
 
-    assert fates == [Fate.DROP_RESPONSE, Fate.DELAY]
+    assert fates == [FaultKind.DROP_RESPONSE, FaultKind.DELAY]
 
 
-def test_what_is_pending_is_told_and_forgotten(faults: Faults) -> None:
+def test_pending_faults_are_listed_and_cleared(faults: Faults) -> None:
     faults.silence("Heartbeat", times=3)
     faults.drop_request("SyncGroup")
 
@@ -55,31 +55,31 @@ def test_what_is_pending_is_told_and_forgotten(faults: Faults) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
-        (("Prodce", "NOT_LEADER"), "no API 'Prodce'; did you mean Produce"),
+        (("Prodce", "NOT_LEADER"), "unknown API 'Prodce'; did you mean Produce"),
         (
             ("Produce", "NOT_LEADER_OR_FOLOWER"),
             "'NOT_LEADER_OR_FOLOWER'; did you mean NOT_LEADER_OR_FOLLOWER",
         ),
         (("Produce", "NOT_LEADR"), "'NOT_LEADR'; did you mean NOT_LEADER_OR_FOLLOWER"),
-        (("Produce", "NOT_"), "no one error is called 'NOT_'"),
+        (("Produce", "NOT_"), "unknown or ambiguous error 'NOT_'"),
     ],
 )
-def test_a_slip_is_answered_with_what_was_meant(
-    faults: Faults, arguments: tuple[str, str], words: str
+def test_a_misspelled_name_is_rejected_with_a_suggestion(
+    faults: Faults, arguments: tuple[str, str], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=words.split(";")[0]) as refused:
+    with pytest.raises(ValueError, match=message.split(";")[0]) as refused:
         faults.fail(*arguments)
-    assert words in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_fault_happens_at_least_once(faults: Faults) -> None:
-    with pytest.raises(ValueError, match="at least once"):
+    with pytest.raises(ValueError, match="at least 1"):
         faults.drop_request("Produce", times=0)
 
 
-def test_an_unknown_command_only_tells(script: Script) -> None:
-    answer: dict[str, Any] = script.obey({"do": "tell"})
+def test_an_unknown_command_only_lists_the_rules(script: FaultScript) -> None:
+    answer: dict[str, Any] = script.execute({"do": "tell"})
 
     assert answer == {"rules": []}

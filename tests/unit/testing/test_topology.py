@@ -1,4 +1,4 @@
-"""TopologyTest: what a test sends and reads, and how it is told of slips."""
+"""TopologyTest: sending, reading, and helpful errors."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ def test_word_count_needs_no_broker() -> None:
         assert test.output("word-counts").read_key_values() == [("world", 1), ("hello", 2), ("moon", 1)]
         assert test.output("word-counts").read() == []
         assert test.output("word-counts").is_empty()
-        with pytest.raises(LookupError, match="nothing more was written to word-counts"):
+        with pytest.raises(LookupError, match="no unread records in word-counts"):
             test.output("word-counts").read_one()
 
 
-def test_topics_and_tables_that_are_not_there_are_named_with_those_that_are() -> None:
+def test_unknown_topics_and_tables_are_rejected_with_the_known_ones() -> None:
     test = TopologyTest(word_count())
 
     with pytest.raises(TopologyError, match="does not read word-counts; it reads lines"):
         test.input("word-counts")
     with pytest.raises(TopologyError, match="does not write lines; it writes word-counts"):
         test.output("lines")
-    with pytest.raises(TopologyError, match="no table called words; there are: counts"):
+    with pytest.raises(TopologyError, match="no table is called words; tables: counts"):
         test.table("words")
-    with pytest.raises(TopologyError, match="no store called words; there are: none"):
+    with pytest.raises(TopologyError, match="no store is called words; stores: none"):
         test.store("words")
 
 
-def test_a_value_of_another_type_is_refused() -> None:
+def test_a_value_of_the_wrong_type_is_rejected() -> None:
     test = TopologyTest(word_count())
 
     with pytest.raises(SerializationFailed, match="lines"):
@@ -54,7 +54,7 @@ def test_a_value_of_another_type_is_refused() -> None:
         test.input("lines", key=bytes, value=bytes).send(b"\xff")
 
 
-def test_what_a_function_raises_says_where() -> None:
+def test_an_error_in_a_function_names_the_node_and_record() -> None:
     app = Builder()
     app.stream("in", value=int).map_values(lambda number: 1 // number, value=int, name="invert").to("out")
     test = TopologyTest(app)
@@ -70,7 +70,7 @@ def test_what_a_function_raises_says_where() -> None:
     ]
 
 
-def test_topics_that_a_function_chooses_can_be_read() -> None:
+def test_topics_chosen_by_a_function_can_be_read() -> None:
     app = Builder()
     app.stream("in", value=str).to(lambda value: f"to-{value}")
     test = TopologyTest(app)
@@ -80,7 +80,7 @@ def test_topics_that_a_function_chooses_can_be_read() -> None:
     assert test.output("to-c").read_values() == []
 
 
-def test_values_of_no_named_type_come_as_the_program_had_them() -> None:
+def test_values_without_a_type_are_the_programs_own_objects() -> None:
     app = Builder()
     app.stream("in", value=str).map(lambda value: {"value": value}).to("out")
     test = TopologyTest(app)
@@ -91,7 +91,7 @@ def test_values_of_no_named_type_come_as_the_program_had_them() -> None:
     assert test.output("out", key=bytes, value=str).read_values() == ['{"value":"b"}']
 
 
-def test_the_clock_stamps_records() -> None:
+def test_records_get_the_wall_clock_as_timestamp() -> None:
     app = Builder()
     app.stream("in", value=str).to("out")
     test = TopologyTest(app, start_ms=1000)
@@ -102,7 +102,7 @@ def test_the_clock_stamps_records() -> None:
     assert [record.timestamp_ms for record in test.output("out").read()] == [1000, 3500]
 
 
-def test_nothing_is_sent_after_the_end() -> None:
+def test_sending_after_close_fails() -> None:
     with TopologyTest(word_count()) as test:
         pass
 
@@ -121,7 +121,7 @@ def test_tables_drop_deleted_keys_from_the_topic() -> None:
 
 
 @pytest.mark.parametrize("kind", ["stream", "table"])
-def test_a_record_without_a_time_is_refused_and_not_dropped(kind: str) -> None:
+def test_a_record_without_a_timestamp_is_rejected_and_not_dropped(kind: str) -> None:
     app = Builder()
     if kind == "stream":
         app.stream("in", key=str, value=str).to("out")
@@ -129,13 +129,13 @@ def test_a_record_without_a_time_is_refused_and_not_dropped(kind: str) -> None:
         app.table("in", key=str, value=str).to("out")
     test = TopologyTest(app)
 
-    with pytest.raises(ValueError, match=r"timestamp of -1 ms.*timestamp=") as failure:
+    with pytest.raises(ValueError, match=r"timestamp -1 ms.*timestamp=") as failure:
         test.input("in").send("x", key="k", timestamp_ms=-1)
 
     assert "while processing in-0 at offset 0" in failure.value.__notes__
 
 
-def test_a_record_that_has_no_time_by_the_programs_own_function_is_left_out() -> None:
+def test_a_record_without_a_timestamp_from_the_programs_extractor_is_skipped() -> None:
     app = Builder()
     app.stream("in", value=str, timestamp=int).to("out")
     test = TopologyTest(app)
@@ -145,7 +145,7 @@ def test_a_record_that_has_no_time_by_the_programs_own_function_is_left_out() ->
     assert [record.timestamp_ms for record in test.output("out").read()] == [5, 7]
 
 
-def test_a_topology_that_feeds_itself_may_come_to_an_end() -> None:
+def test_a_topology_that_feeds_itself_may_terminate() -> None:
     app = Builder()
     app.stream("numbers", value=int).map_values(lambda n: n - 1).filter(bool).to("numbers")
     test = TopologyTest(app)
@@ -154,14 +154,14 @@ def test_a_topology_that_feeds_itself_may_come_to_an_end() -> None:
     assert len(test.output("numbers").read()) == 999
 
 
-def test_a_topology_that_feeds_itself_without_end_is_told() -> None:
+def test_an_endless_topology_is_reported() -> None:
     app = Builder()
     app.stream("a", value=str).to("b")
     app.stream("b", value=str).to("a")
     app.stream("c", value=str).to("d")
     test = TopologyTest(app)
 
-    with pytest.raises(IllegalState, match=r"feeds itself.*more than 100,000 .*(a, b|b, a)\b"):
+    with pytest.raises(IllegalState, match=r"reads its own output.*more than 100,000 .*(a, b|b, a)\b"):
         test.input("a").send("x")
 
     test.input("c").send("x")

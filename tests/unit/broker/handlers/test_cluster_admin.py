@@ -50,11 +50,7 @@ async def test_one_bad_update_refuses_all(ask: Ask, admin_broker: Broker, versio
     assert admin_broker.metadata.image.features["share.version"] == 1
 
 
-async def test_features_can_not_be_updated_without_a_controller(
-    ask: Ask, controller_node: ControllerNode
-) -> None:
-    await controller_node.controller.close()
-
+async def test_features_cannot_be_updated_without_a_controller(ask: Ask, no_controller: None) -> None:
     assert (await ask(lowering(2))).error_code is ErrorCode.NOT_CONTROLLER
 
 

@@ -1,4 +1,4 @@
-"""What handlers of offsets and groups answer when the coordinator does not: not here, not yet, not any more."""
+"""Responses of offset and group handlers if the coordinator is elsewhere, loading or closed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 
 from harness.datapath import Cluster, make_context
 from harness.offsets import (
-    OffsetStage,
+    OffsetHarness,
     commit,
     commit_request,
     delete_request,
     fetch_request,
+    fetched_offsets,
     stored,
-    told,
 )
 from harness.offsets import errors_of as commit_errors
 from penstock.broker.handlers import (
@@ -28,8 +28,8 @@ from penstock.broker.handlers import (
     offset_delete,
     offset_fetch,
 )
-from penstock.coordinator.outcome import Outcome
 from penstock.coordinator.partitioning import partition_of
+from penstock.coordinator.result import CoordinatorResult
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -47,10 +47,10 @@ PARTITIONS = 50
 
 
 class Coordinator:
-    """One stage for all groups, that can refuse and keep everybody waiting."""
+    """One shard for all groups, which can refuse requests or delay them."""
 
     def __init__(self) -> None:
-        self.stage = OffsetStage()
+        self.harness = OffsetHarness()
         self.refuses: ErrorCode | None = None
         self.waiting: list[tuple[asyncio.Future[Any], Any]] | None = None
         """A list: writes are answered when the test says so."""
@@ -59,14 +59,14 @@ class Coordinator:
         self.writes = 0
         self.offsets_at_once = 1_000
 
-    def write(self, group_id: str, decide: Callable[[Any], Outcome[Any]]) -> Any:
+    def write(self, group_id: str, decide: Callable[[Any], CoordinatorResult[Any]]) -> Any:
         self._refuse()
         outcome = decide(self._shard)
         counts = [len(each.value) if isinstance(each.value, list) else 1 for each in outcome.records]
         if sum(counts) > self.offsets_at_once:
             raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
         self.writes += 1
-        response = self.stage.answer(outcome)
+        response = self.harness.answer(outcome)
         if self.waiting is None:
             return response
         self.waiting.append((asyncio.get_running_loop().create_future(), response))
@@ -94,7 +94,7 @@ class Coordinator:
 
     @property
     def _shard(self) -> SimpleNamespace:
-        return SimpleNamespace(offsets=self.stage.offsets, administration=self.stage.administration)
+        return SimpleNamespace(offsets=self.harness.offsets, administration=self.harness.administration)
 
     def _refuse(self) -> None:
         if self.refuses is not None:
@@ -108,7 +108,7 @@ def groups() -> Coordinator:
 
 @pytest.fixture
 def broker(groups: Coordinator) -> Any:
-    cluster: Cluster = groups.stage.cluster
+    cluster: Cluster = groups.harness.cluster
     return SimpleNamespace(groups=groups, metadata=cluster.metadata)
 
 
@@ -119,7 +119,7 @@ async def finished(response: Any) -> Any:
 # -- OffsetCommit
 
 
-async def test_a_commit_is_answered_at_once_where_it_is_committed_at_once(broker: Any) -> None:
+async def test_a_commit_that_is_committed_at_once_gets_its_response_at_once(broker: Any) -> None:
     response = offset_commit.handle(broker, commit_request({"orders": {0: 7}}), make_context(9))
 
     assert isinstance(response, OffsetCommitResponse)
@@ -170,7 +170,7 @@ async def test_commits_that_came_together_are_one_write(broker: Any, groups: Coo
         [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
     ]
     assert groups.writes == 1
-    assert stored(groups.stage) == {("orders", 0): 8}
+    assert stored(groups.harness) == {("orders", 0): 8}
 
 
 async def test_commits_that_came_together_wait_together(broker: Any, groups: Coordinator) -> None:
@@ -202,7 +202,7 @@ async def test_commits_that_are_too_large_together_are_written_one_by_one(
         [ErrorCode.UNKNOWN_SERVER_ERROR] * 3,
         [ErrorCode.NONE],
     ]
-    assert stored(groups.stage) == {("orders", 1): 8}
+    assert stored(groups.harness) == {("orders", 1): 8}
 
 
 # -- OffsetFetch
@@ -216,9 +216,7 @@ def old_fetch(require_stable: bool = False) -> OffsetFetchRequest:
     )
 
 
-async def test_a_refusal_stands_with_each_partition_before_version_2(
-    broker: Any, groups: Coordinator
-) -> None:
+async def test_an_error_is_in_each_partition_before_version_2(broker: Any, groups: Coordinator) -> None:
     groups.refuses = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     old = await finished(offset_fetch.handle(broker, old_fetch(), make_context(1)))
@@ -230,7 +228,7 @@ async def test_a_refusal_stands_with_each_partition_before_version_2(
     assert (newer.error_code, newer.topics) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
 
 
-async def test_consumers_are_told_what_makes_them_look_for_the_coordinator(
+async def test_consumers_get_the_error_that_makes_them_find_the_coordinator_again(
     broker: Any, groups: Coordinator
 ) -> None:
     """COORDINATOR_NOT_AVAILABLE is fatal to them here."""
@@ -241,8 +239,8 @@ async def test_consumers_are_told_what_makes_them_look_for_the_coordinator(
     assert response.error_code is ErrorCode.NOT_COORDINATOR
 
 
-async def test_stable_offsets_wait_for_what_is_being_written(broker: Any, groups: Coordinator) -> None:
-    commit(groups.stage, {"orders": {0: 7}})
+async def test_stable_offsets_wait_for_pending_writes(broker: Any, groups: Coordinator) -> None:
+    commit(groups.harness, {"orders": {0: 7}})
     groups.waiting = []
     request = OffsetFetchRequest(groups=[fetch_request(), fetch_request(group="none")], require_stable=True)
     answer = offset_fetch.handle(broker, request, make_context(9))
@@ -252,7 +250,7 @@ async def test_stable_offsets_wait_for_what_is_being_written(broker: Any, groups
 
     response = await answer
     assert isinstance(response, OffsetFetchResponse)
-    assert [list(told(group)) for group in response.groups] == [[("orders", 0)], []]
+    assert [list(fetched_offsets(group)) for group in response.groups] == [[("orders", 0)], []]
 
 
 async def test_stable_offsets_that_will_not_be_are_refused(broker: Any, groups: Coordinator) -> None:
@@ -289,7 +287,7 @@ async def test_a_deletion_is_refused_as_a_whole(
 
 
 async def test_no_list_is_better_than_half_a_list(broker: Any, groups: Coordinator) -> None:
-    commit(groups.stage, {"orders": {0: 7}})
+    commit(groups.harness, {"orders": {0: 7}})
     groups.is_loading = True
 
     response = list_groups.handle(broker, ListGroupsRequest(), make_context(5))
@@ -317,7 +315,7 @@ def errors_of(response: DeleteGroupsResponse) -> dict[str, ErrorCode]:
 async def test_groups_of_one_shard_are_deleted_in_one_write(broker: Any, groups: Coordinator) -> None:
     names = [f"group-{number}" for number in range(PARTITIONS * 2)]
     for name in names:
-        commit(groups.stage, {"orders": {0: 7}}, group=name)
+        commit(groups.harness, {"orders": {0: 7}}, group=name)
 
     response = await delete_groups.handle(
         broker, DeleteGroupsRequest(groups_names=names + names), make_context(2)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from penstock.broker import config_descriptions
 from penstock.broker.broker import Broker
-from penstock.broker.handlers import describe_configs
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import alter_configs as replacing
 from penstock.protocol.messages import incremental_alter_configs as altering
@@ -21,7 +21,6 @@ from penstock.protocol.messages.describe_configs import (
 )
 from penstock.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from unit.controller.clusters import new_topic
-from unit.controller.nodes import ControllerNode
 
 Ask = Callable[..., Awaitable[Any]]
 
@@ -93,7 +92,7 @@ async def test_a_topics_settings_are_described_in_every_version(ask: Ask, versio
         assert by_name["retention.ms"].config_type == 5
 
 
-async def test_synonyms_and_documentation_are_told_on_demand(ask: Ask) -> None:
+async def test_synonyms_and_documentation_are_returned_on_request(ask: Ask) -> None:
     plain = await describe(ask, TOPIC, "t", ["cleanup.policy"])
     assert plain.configs[0].synonyms == []
     assert plain.configs[0].documentation is None
@@ -129,7 +128,7 @@ async def test_an_empty_list_of_keys_asks_for_all(ask: Ask) -> None:
         (3, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_resources_that_can_not_be_described(ask: Ask, kind: int, name: str, error: ErrorCode) -> None:
+async def test_invalid_resources_are_not_described(ask: Ask, kind: int, name: str, error: ErrorCode) -> None:
     result = await describe(ask, kind, name)
 
     assert result.error_code is error
@@ -174,14 +173,14 @@ async def test_resources_are_listed_by_type(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 3])
-async def test_a_type_that_nobody_knows_can_not_be_listed(ask: Ask, number: int) -> None:
+async def test_an_unknown_type_cannot_be_listed(ask: Ask, number: int) -> None:
     response = await ask(ListConfigResourcesRequest(resource_types=[number]))
 
     assert response.error_code is ErrorCode.UNSUPPORTED_VERSION
 
 
 @pytest.mark.parametrize("version", [0, 1])
-async def test_validating_changes_nothing(ask: Ask, version: int) -> None:
+async def test_validate_only_changes_nothing(ask: Ask, version: int) -> None:
     wanted = change(TOPIC, "t", ("retention.ms", SET, "5"))
 
     assert await alter(ask, wanted, validate_only=True, version=version) == [ErrorCode.NONE]
@@ -209,11 +208,9 @@ async def test_a_resource_twice_is_refused_both_times(ask: Ask) -> None:
     assert await alter(ask, wanted, wanted) == [ErrorCode.INVALID_REQUEST] * 2
 
 
-async def test_a_controller_that_can_not_decide_refuses_everything_but_log_levels(
-    ask: Ask, controller_node: ControllerNode
+async def test_without_a_controller_everything_but_log_levels_is_refused(
+    ask: Ask, no_controller: None
 ) -> None:
-    await controller_node.controller.close()
-
     assert await alter(
         ask,
         change(TOPIC, "t", ("retention.ms", SET, "1")),
@@ -253,7 +250,7 @@ async def test_validating_a_level_does_not_set_it(ask: Ask, logger: logging.Logg
         (change(LOGGER, "", ("root", SET, "INFO")), ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_levels_that_can_not_be(
+async def test_invalid_log_levels_are_refused(
     ask: Ask, wanted: altering.AlterConfigsResource, error: ErrorCode
 ) -> None:
     assert await alter(ask, wanted) == [error]
@@ -289,7 +286,7 @@ async def test_the_old_request_replaces_everything(ask: Ask, version: int) -> No
 async def test_a_request_for_very_many_resources_is_bounded(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(describe_configs, "RESOURCES_MAX", 40)
+    monkeypatch.setattr(config_descriptions, "RESOURCES_MAX", 40)
     wanted = DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=None)
 
     response = await ask(DescribeConfigsRequest(resources=[wanted] * 50))
@@ -309,3 +306,12 @@ async def test_topics_with_other_settings_are_described_each_by_itself(ask: Ask)
     response = await ask(DescribeConfigsRequest(resources=resources))
 
     assert [values(result)["retention.ms"] for result in response.results] == ["9", "10"]
+
+
+async def test_settings_and_loggers_of_another_broker_are_left_to_that_broker(ask: Ask) -> None:
+    assert await alter(
+        ask,
+        change(BROKER, "2", ("log.cleaner.threads", SET, "2")),
+        change(LOGGER, "2", (LOGGER_NAME, SET, "DEBUG")),
+        change(BROKER, "1", ("log.cleaner.threads", SET, "2")),
+    ) == [ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST, ErrorCode.NONE]

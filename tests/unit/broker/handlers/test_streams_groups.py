@@ -10,9 +10,9 @@ import pytest
 
 from harness.streams_groups import GROUP, simple_topology
 from penstock.broker.broker import Broker
-from penstock.coordinator.group.streams.answers import StreamsHeartbeat, answer, status
 from penstock.coordinator.group.streams.configuring import StatusCode
 from penstock.coordinator.group.streams.member import StreamsMember
+from penstock.coordinator.group.streams.responses import StreamsHeartbeat, heartbeat_response, status
 from penstock.coordinator.group.streams.topology import InternalTopic
 from penstock.metadata.errors import Refused
 from penstock.metadata.records import FeatureLevelRecord
@@ -44,8 +44,8 @@ def heartbeat(**fields: Any) -> StreamsGroupHeartbeatRequest:
 
 
 def decided(*missing: InternalTopic, timeout_ms: int = 5000) -> StreamsHeartbeat:
-    """What a coordinator might answer that misses internal topics."""
-    response = answer(
+    """A heartbeat result with missing internal topics."""
+    response = heartbeat_response(
         StreamsMember("one", epoch=2),
         heartbeat_interval_ms=timeout_ms,
         statuses=[status(MISSING, "missing")] if missing else [],
@@ -57,7 +57,7 @@ def decided(*missing: InternalTopic, timeout_ms: int = 5000) -> StreamsHeartbeat
 
 
 class Groups:
-    """A coordinator that answers as it is told."""
+    """A coordinator with a configurable result."""
 
     def __init__(self, answers: Callable[[], Any]) -> None:
         self._answers = answers
@@ -111,7 +111,7 @@ async def test_a_wrong_request_does_not_reach_the_coordinator(ask: Ask) -> None:
     assert "Static members" in response.error_message
 
 
-async def test_a_refusal_is_an_answer(ask: Ask, let_groups: Let) -> None:
+async def test_a_refusal_becomes_an_error_response(ask: Ask, let_groups: Let) -> None:
     let_groups(lambda: refuse(ErrorCode.NOT_COORDINATOR))
 
     response = await ask(heartbeat())
@@ -120,7 +120,7 @@ async def test_a_refusal_is_an_answer(ask: Ask, let_groups: Let) -> None:
     assert (group.error_code, group.error_message) == (ErrorCode.NOT_COORDINATOR, "because")
 
 
-async def test_an_answer_may_take_its_time_or_never_come(ask: Ask, let_groups: Let) -> None:
+async def test_a_response_may_be_late_or_never_come(ask: Ask, let_groups: Let) -> None:
     later: asyncio.Future[StreamsHeartbeat] = asyncio.get_running_loop().create_future()
     let_groups(lambda: later)
     waiting = asyncio.ensure_future(ask(heartbeat()))
@@ -135,7 +135,7 @@ async def test_an_answer_may_take_its_time_or_never_come(ask: Ask, let_groups: L
     assert (await ask(heartbeat())).error_code is ErrorCode.NOT_COORDINATOR
 
 
-async def test_missing_topics_are_created_as_the_application_wants_them(
+async def test_missing_topics_are_created_with_the_settings_of_the_topology(
     ask: Ask, let_groups: Let, controller_node: ControllerNode
 ) -> None:
     topic = InternalTopic("counts", 3, 0, (("cleanup.policy", "compact"),))
@@ -154,19 +154,19 @@ async def test_missing_topics_are_created_as_the_application_wants_them(
     assert [each.status_detail for each in (*first.status, *again.status)] == ["missing", "missing"]
 
 
-async def test_why_topics_could_not_be_created_is_told(ask: Ask, let_groups: Let) -> None:
+async def test_the_status_says_why_topics_could_not_be_created(ask: Ask, let_groups: Let) -> None:
     let_groups(lambda: decided(InternalTopic("counts", 1, 9, ()), InternalTopic("words", 1, 1, ())))
 
-    (told,) = (await ask(heartbeat())).status
+    (reported,) = (await ask(heartbeat())).status
 
-    assert told.status_code == MISSING
-    assert "counts (" in told.status_detail
-    assert "words" not in told.status_detail
+    assert reported.status_code == MISSING
+    assert "counts (" in reported.status_detail
+    assert "words" not in reported.status_detail
 
 
-async def test_a_controller_that_refuses_is_told_too(ask: Ask, let_groups: Let) -> None:
+async def test_the_status_reports_a_controller_that_refuses(ask: Ask, let_groups: Let) -> None:
     let_groups(lambda: decided(InternalTopic("counts", 1, 1, ()), timeout_ms=0))
 
-    (told,) = (await ask(heartbeat())).status
+    (reported,) = (await ask(heartbeat())).status
 
-    assert told.status_detail.startswith("missing; they could not be created: counts (")
+    assert reported.status_detail.startswith("missing; they could not be created: counts (")

@@ -23,8 +23,8 @@ from penstock.protocol.types import random_uuid
 from penstock.records.batch import Compression
 from penstock.runtime.disk import RealDisk
 from penstock.storage.directory import LogDirectory
+from penstock.storage.directory_io import DirectoryIO, OpenFiles
 from penstock.storage.settings import LogSettings
-from penstock.storage.volume import Descriptors, Volume
 
 SETTINGS = LogSettings(
     segment_bytes=1 << 20, index_interval_bytes=100, retention_ms=-1, file_delete_delay_ms=0
@@ -35,15 +35,15 @@ SETTINGS = LogSettings(
 async def folder(tmp_path: Path) -> Path:
     """A partition with plain and compressed batches, a transaction that was committed and one that was not."""
     rng = random.Random(7)
-    volume = Volume(
+    io = DirectoryIO(
         str(tmp_path),
         disk=RealDisk(),
         workers=InlineWorkers(),
         clock=SetClock(),
         rng=rng,
-        descriptors=Descriptors(10),
+        open_files=OpenFiles(10),
     )
-    directory = LogDirectory(volume, settings=QUIET)
+    directory = LogDirectory(io, settings=QUIET)
     directory.open(cluster_id="test", node_id=1)
     log = directory.create("orders", 0, random_uuid(rng), SETTINGS)
     append(log, make_batch(3, timestamp=NOW_MS, value=b"plain"))
@@ -55,13 +55,13 @@ async def folder(tmp_path: Path) -> Path:
     return Path(log.folder)
 
 
-def dump(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
-    assert main(["logs", "dump", *words]) == 0
+def dump(capsys: pytest.CaptureFixture[str], *message: str) -> list[str]:
+    assert main(["logs", "dump", *message]) == 0
     return capsys.readouterr().out.splitlines()
 
 
-def dump_json(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
-    return [json.loads(line) for line in dump(capsys, *words, "--json")]
+def dump_json(capsys: pytest.CaptureFixture[str], *message: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in dump(capsys, *message, "--json")]
 
 
 def test_a_folder_is_dumped_file_by_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,7 +108,7 @@ def test_aborted_transactions_and_producers_are_listed(
     assert producer["producer"] == 9
 
 
-def test_a_damaged_batch_is_told_and_the_rest_is_shown(
+def test_a_damaged_batch_is_reported_and_the_rest_is_shown(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = folder / "00000000000000000000.log"
@@ -122,12 +122,12 @@ def test_a_damaged_batch_is_told_and_the_rest_is_shown(
     assert [record["offset"] for record in records if record["kind"] == "record"] == list(range(3, 13))
     assert [record["problem"] for record in records if record["kind"] == "problem"] == [
         "the batch at position 0 (offset 0) is damaged",
-        "4 bytes at the end are no batch",
+        "4 bytes at the end are not a batch",
     ]
     assert [batch.get("valid") for batch in batches] == [False, True, True, True, True, True, None]
 
 
-def test_an_index_that_lies_is_found_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_index_is_detected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     index = folder / "00000000000000000000.index"
     entries = bytearray(index.read_bytes())
     assert entries, "the log has an index"
@@ -141,18 +141,18 @@ def test_an_index_that_lies_is_found_out(folder: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "message"),
     [
         ("nothing.log", "No such file"),
-        ("notes.txt", "is not a file of a log"),
-        ("empty", "has no files of a log"),
+        ("notes.txt", "is not a log file"),
+        ("empty", "contains no log files"),
     ],
 )
-def test_what_cannot_be_dumped_is_refused(
-    name: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_other_files_are_rejected(
+    name: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").touch()
 
     assert main(["logs", "dump", str(tmp_path / name)]) == 1
-    assert words in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -10,7 +10,7 @@ from penstock.cli.kafka.console_consumer import POLL_S, Printer
 
 
 class QuietConsumer:
-    """Has no message, and nobody to wait for ever."""
+    """Has no messages, and ends the third wait."""
 
     def __init__(self) -> None:
         self.waits: list[float] = []
@@ -29,7 +29,7 @@ def test_the_time_without_a_message_is_milliseconds_of_the_flag() -> None:
 
 
 @pytest.mark.parametrize("patience_ms", [None, -1])
-def test_a_negative_time_waits_for_ever_as_none_does(patience_ms: int | None) -> None:
+def test_a_negative_or_missing_time_waits_forever(patience_ms: int | None) -> None:
     consumer: Any = QuietConsumer()
     printer = Printer(lambda message: b"", skips_errors=False)
     with pytest.raises(KeyboardInterrupt):

@@ -26,5 +26,5 @@ from penstock.cli.kafka.server_stop import read_command
         ("", None),
     ],
 )
-def test_a_command_tells_whether_it_is_a_node(line: str, found: object) -> None:
+def test_a_node_is_recognised_by_its_command_line(line: str, found: object) -> None:
     assert read_command([*line.split(), ""]) == found

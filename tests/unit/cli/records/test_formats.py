@@ -1,4 +1,4 @@
-"""What is typed becomes bytes of a format, and bytes of a format become a value."""
+"""Formats convert text to bytes, and bytes to values."""
 
 from __future__ import annotations
 
@@ -73,6 +73,6 @@ def test_bad_hex_is_not_reported_in_the_words_of_python(text: str) -> None:
     assert "fromhex" not in str(raised.value)
 
 
-def test_a_format_that_needs_a_registry_says_how_to_name_it() -> None:
+def test_a_format_that_needs_a_registry_names_the_setting() -> None:
     with pytest.raises(Misuse, match=r"-X schema\.registry\.url=http"):
         make_writer("avro", side="value", topic="orders", settings=SERVERS)

@@ -20,8 +20,10 @@ BARE = Message("orders", 0, 8)
 
 
 def formatted(message: Message = MESSAGE, name: str = "DefaultMessageFormatter", **properties: str) -> str:
-    said = {name.replace("_", "."): value for name, value in properties.items()}
-    return make_formatter(name, said, key_deserializer=None, value_deserializer=None)(message).decode()
+    properties_by_name = {name.replace("_", "."): value for name, value in properties.items()}
+    return make_formatter(name, properties_by_name, key_deserializer=None, value_deserializer=None)(
+        message
+    ).decode()
 
 
 def test_the_value_alone_is_the_default() -> None:
@@ -68,17 +70,17 @@ def test_values_are_read_by_deserializers() -> None:
 def test_other_formatters() -> None:
     assert formatted(name="LoggingMessageFormatter") == "CreateTime:1234, key:k, value:v\n"
     assert formatted(name="NoOpMessageFormatter") == ""
-    with pytest.raises(Refusal, match="there is no formatter MyFormatter"):
+    with pytest.raises(Refusal, match="unknown formatter MyFormatter"):
         formatted(name="MyFormatter")
 
 
 def test_committed_offsets_are_shown_as_json() -> None:
-    from penstock.coordinator.framing import RecordFraming
     from penstock.coordinator.group.records import TYPES
     from penstock.coordinator.group.records.offsets import OffsetCommitKey, OffsetCommitValue
-    from penstock.coordinator.outcome import CoordinatorRecord
+    from penstock.coordinator.result import CoordinatorRecord
+    from penstock.coordinator.serde import RecordSerde
 
-    key, value = RecordFraming(TYPES).encode(
+    key, value = RecordSerde(TYPES).encode(
         CoordinatorRecord(
             OffsetCommitKey(group="g", topic="t", partition=1),
             OffsetCommitValue(offset=5, metadata="", commit_timestamp=9),
@@ -107,7 +109,7 @@ def test_committed_offsets_are_shown_as_json() -> None:
         ("StringDeserializer", b"\xff", "\ufffd"),
     ],
 )
-def test_deserializers_show_what_java_shows(name: str, data: bytes, text: str) -> None:
+def test_deserializers_print_like_java(name: str, data: bytes, text: str) -> None:
     assert find(f"org.apache.kafka.common.serialization.{name}")(data) == text
 
 
@@ -127,8 +129,8 @@ def test_doubles_are_spelled_as_in_java(number: float, text: str) -> None:
     assert show_double(number) == text
 
 
-def test_bytes_of_the_wrong_size_are_refused() -> None:
-    with pytest.raises(Refusal, match="has 1 bytes, and a long has 8"):
+def test_bytes_of_the_wrong_size_are_rejected() -> None:
+    with pytest.raises(Refusal, match="has 1 bytes, but a long has 8"):
         find("LongDeserializer")(b"1")
-    with pytest.raises(Refusal, match="there is no deserializer My"):
+    with pytest.raises(Refusal, match="unknown deserializer My"):
         find("My")

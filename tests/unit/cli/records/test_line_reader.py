@@ -54,18 +54,18 @@ def test_a_marker_means_null() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "message"),
     [
         ("no separator", "No headers delimiter found on line number 1: 'no separator'"),
         ("h:v\tno key", "No key separator found on line number 1: 'h:v\tno key'"),
         ("h\tk\tv", "No header key separator found in pair 'h' on line number 1"),
     ],
 )
-def test_a_line_that_does_not_fit_is_named(line: str, words: str) -> None:
+def test_a_line_that_does_not_fit_is_named(line: str, message: str) -> None:
     with pytest.raises(BadLine) as refused:
         read(line, parse_headers="true", parse_key="true")
 
-    assert str(refused.value) == words
+    assert str(refused.value) == message
 
 
 def test_errors_can_be_ignored() -> None:
@@ -95,7 +95,7 @@ class TestJson:
         assert list(read_json([line])) == [NewRecord(None, b"\xff", (("h", None), ("h", b"2")))]
 
     @pytest.mark.parametrize(
-        ("line", "words"),
+        ("line", "message"),
         [
             ("{", "line 1 is not JSON"),
             ("[]", 'line 1 is not an object with a "value"'),
@@ -104,8 +104,8 @@ class TestJson:
             ('{"value": {"base64": "!"}}', "is not base64"),
         ],
     )
-    def test_what_is_no_record_is_named(self, line: str, words: str) -> None:
-        with pytest.raises(BadLine, match=words):
+    def test_an_invalid_line_is_named_in_the_error(self, line: str, message: str) -> None:
+        with pytest.raises(BadLine, match=message):
             list(read_json([line]))
 
     @pytest.mark.parametrize("data", [None, b"", b"text", b"\xff\x00"])

@@ -1,11 +1,11 @@
-"""What snapshots of a cluster say."""
+"""Figures computed from snapshots of a cluster."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from penstock.cli.top.figures import Figures, Observer
-from penstock.cli.top.watching import BrokerState, GroupState, PartitionState, Snapshot
+from penstock.cli.top.snapshots import BrokerState, GroupState, PartitionState, Snapshot
 
 BEFORE = Snapshot(
     seconds=10.0,
@@ -54,7 +54,7 @@ def test_one_look_has_no_rates() -> None:
     assert (figures.partitions, figures.without_leader, figures.under_replicated) == (3, 1, 2)
 
 
-def test_rates_are_what_was_added_between_two_looks() -> None:
+def test_rates_are_differences_between_two_snapshots() -> None:
     figures = observed(BEFORE, AFTER)
 
     assert figures.records_per_second == 100.0
@@ -70,7 +70,7 @@ def test_rates_are_what_was_added_between_two_looks() -> None:
     assert new.records_per_second == 0.0, "what was there before it was seen did not come just now"
 
 
-def test_a_topic_that_was_made_anew_has_no_negative_rate() -> None:
+def test_a_recreated_topic_has_no_negative_rate() -> None:
     assert observed(AFTER, replace(BEFORE, seconds=14.0)).records_per_second == 0.0
 
 

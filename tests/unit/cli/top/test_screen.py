@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from penstock.cli.output import sparkline
 from penstock.cli.top.figures import BrokerFigures, Figures, GroupFigures, TopicFigures
 from penstock.cli.top.live import wait_for_keys
-from penstock.cli.top.screen import View, draw, show_rate, sort_topics, spark
-from penstock.cli.top.watching import BrokerState
+from penstock.cli.top.screen import View, draw, show_rate, sort_topics
+from penstock.cli.top.snapshots import BrokerState
 
 FIGURES = Figures(
     cluster_id="abc",
@@ -73,7 +74,7 @@ def test_topics_are_sorted_as_chosen() -> None:
     assert (names("name"), names("rate"), names("lag"), names("size")) == ("abc", "bac", "bca", "cab")
 
 
-def test_a_problem_is_told_where_the_hints_are() -> None:
+def test_a_problem_replaces_the_hints() -> None:
     assert "q quit" in picture()
     shown = picture(view=View(problem="no broker answers"))
     assert "no broker answers" in shown
@@ -117,9 +118,9 @@ def test_rates_are_short(per_second: float, text: str) -> None:
 
 
 def test_little_bars() -> None:
-    assert spark((0, 0), 10) == "▁▁"
-    assert spark((), 10) == ""
-    assert spark((1, 2, 3), 2) == "▆█"
+    assert sparkline((0, 0)) == "▁▁"
+    assert sparkline(()) == ""
+    assert sparkline((2, 3)) == "▆█"
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80])

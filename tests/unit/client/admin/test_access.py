@@ -1,4 +1,4 @@
-"""Who may do what: access control, quotas, users and delegation tokens."""
+"""Access control: ACLs, quotas, users and delegation tokens."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_operations_are_bits() -> None:
     assert operations_of(-(2**31)) is None
 
 
-def test_entries_are_created_each_by_itself() -> None:
+def test_each_acl_is_created_separately() -> None:
     world = ScriptedCluster()
     refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message="no authorizer")
     world.answer(
@@ -101,7 +101,7 @@ def test_entries_are_created_each_by_itself() -> None:
     assert [(each.operation, each.permission_type) for each in request.creations] == [(3, 3), (4, 2)]
 
 
-def test_a_filter_that_says_nothing_matches_all() -> None:
+def test_an_empty_filter_matches_everything() -> None:
     world = ScriptedCluster()
     world.answer(
         DescribeAclsRequest,
@@ -132,7 +132,7 @@ def test_a_filter_that_says_nothing_matches_all() -> None:
     assert request.principal_filter is None
 
 
-def test_entries_are_deleted_by_filters_which_tell_what_they_matched() -> None:
+def test_acls_are_deleted_by_filters_that_return_their_matches() -> None:
     world = ScriptedCluster()
     match = DeleteAclsMatchingAcl(
         resource_type=2,
@@ -166,16 +166,16 @@ def test_entries_are_deleted_by_filters_which_tell_what_they_matched() -> None:
 ALICE = QuotaEntity.of(user="alice")
 
 
-def test_an_entity_is_the_same_however_its_parts_are_named() -> None:
+def test_a_quota_entity_is_equal_whatever_the_order_of_its_parts() -> None:
     assert QuotaEntity.of(user="alice", client_id=None) == QuotaEntity.of(client_id=None, user="alice")
     assert str(QuotaEntity.of(user="alice", client_id=None)) == "user alice, client-id <default>"
-    with pytest.raises(errors.BadArgument, match="not for group"):
+    with pytest.raises(errors.BadArgument, match="not group"):
         QuotaEntity.of(group="g")
-    with pytest.raises(errors.BadArgument, match="not for nobody"):
+    with pytest.raises(errors.BadArgument, match="not nothing"):
         QuotaEntity.of()
 
 
-def test_quotas_are_told_by_entity() -> None:
+def test_quotas_are_described_by_entity() -> None:
     world = ScriptedCluster()
     world.answer(
         describe_quotas.DescribeClientQuotasRequest,
@@ -237,8 +237,8 @@ def test_quotas_are_set_and_removed() -> None:
     ]
 
 
-def test_a_password_is_salted_and_hashed_as_scram_wants_it() -> None:
-    # The exchange of RFC 7677: whoever knows the salted password can make the proof that stands there.
+def test_a_password_is_salted_and_hashed_for_scram() -> None:
+    # The exchange of RFC 7677: the salted password gives the proof in the RFC.
     salt, nonce = "W22ZaJ0SNY7soEsUEjb6gQ==", "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
     exchange = f"n=user,r=rOprNGfwEbeRWgbNEkqO,r={nonce},s={salt},i=4096,c=biws,r={nonce}".encode()
     change = ScramUpsertion(user="user", password="pencil", iterations=4096, salt=base64.b64decode(salt))
@@ -253,7 +253,7 @@ def test_a_password_is_salted_and_hashed_as_scram_wants_it() -> None:
     assert len(longer.salted_password()) == 64
 
 
-def test_mechanisms_are_spelled_as_settings_spell_them() -> None:
+def test_mechanisms_have_the_names_of_settings() -> None:
     assert ScramMechanism.of("scram-sha-512") is ScramMechanism.SHA_512
     assert ScramMechanism.SHA_256.spelled == "SCRAM-SHA-256"
     with pytest.raises(errors.BadArgument, match="PLAIN is not one of SCRAM-SHA-256, SCRAM-SHA-512"):
@@ -289,7 +289,7 @@ def test_passwords_never_leave_the_process() -> None:
     assert [each.name for each in request.deletions] == ["bob"]
 
 
-def test_users_are_told_with_their_mechanisms() -> None:
+def test_users_are_described_with_their_mechanisms() -> None:
     world = ScriptedCluster()
     world.answer(
         DescribeUserScramCredentialsRequest,
@@ -311,7 +311,7 @@ def test_users_are_told_with_their_mechanisms() -> None:
     run_admin(world, test)
 
 
-def test_tokens_are_made_renewed_expired_and_told() -> None:
+def test_tokens_are_created_renewed_expired_and_described() -> None:
     world = ScriptedCluster()
     world.answer(
         CreateDelegationTokenRequest,

@@ -1,4 +1,4 @@
-"""Whom an admin asks about what, how often, and for how long."""
+"""Which node an admin asks, how often, and for how long."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from harness.scripted_cluster import NOTHING, Led, ScriptedCluster, ScriptedNode
 from penstock.client import errors
 from penstock.client.admin.aio import Admin
 from penstock.client.admin.configs import ConfigResource
-from penstock.client.admin.offsets import LATEST
 from penstock.client.cluster import TopicPartition
 from penstock.protocol.apis import ApiKey
+from penstock.protocol.constants import LATEST_TIMESTAMP
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -51,7 +51,7 @@ A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
 def lists_offsets(world: ScriptedCluster) -> None:
-    """The offset is the number of the node that answers; a node answers for what it leads."""
+    """The offset is the id of the node that responds; a node responds for the partitions that it leads."""
 
     def script(request: ListOffsetsRequest, node: ScriptedNode) -> ListOffsetsResponse:
         return ListOffsetsResponse(
@@ -79,27 +79,27 @@ def lists_offsets(world: ScriptedCluster) -> None:
     world.answer(ListOffsetsRequest, script)
 
 
-def test_a_leader_that_has_not_heard_yet_of_a_topic_made_here_is_asked_again() -> None:
-    """Though another node has told of it already."""
+def test_a_leader_that_does_not_know_a_new_topic_yet_is_retried() -> None:
+    """Although another node knows the topic already."""
     world = ScriptedCluster()
     world.topics["orders"] = {0: Led(1)}
 
     def offsets(error: ErrorCode) -> ListOffsetsResponse:
-        told = ListOffsetsPartitionResponse(partition_index=0, offset=7, timestamp=-1, error_code=error)
-        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[told])])
+        reported = ListOffsetsPartitionResponse(partition_index=0, offset=7, timestamp=-1, error_code=error)
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[reported])])
 
     unknown = offsets(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     world.answer_in_turn(ListOffsetsRequest, unknown, offsets(ErrorCode.NONE), unknown)
     world.versions.pop(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 
     async def test(admin: Admin) -> None:
-        admin._fresh_topics.add(["orders"])
+        admin._recent_topics.add(["orders"])
         await admin.describe_topic("orders")
-        assert (await admin.list_offsets({A: LATEST}))[A].offset == 7
+        assert (await admin.list_offsets({A: LATEST_TIMESTAMP}))[A].offset == 7
 
         await asyncio.sleep(60)
         with pytest.raises(errors.ItemsFailed) as failed:
-            await admin.list_offsets({A: LATEST})
+            await admin.list_offsets({A: LATEST_TIMESTAMP})
         assert isinstance(failed.value.failures[A], errors.UnknownTopicOrPartition)
 
     run_admin(world, test)
@@ -111,38 +111,38 @@ def test_each_leader_is_asked_about_its_own_partitions() -> None:
     lists_offsets(world)
 
     async def test(admin: Admin) -> None:
-        found = await admin.list_offsets({A: "latest", B: LATEST})
+        found = await admin.list_offsets({A: "latest", B: LATEST_TIMESTAMP})
         assert {partition: listed.offset for partition, listed in found.items()} == {A: 1, B: 2}
 
     run_admin(world, test)
 
 
-def test_a_leader_that_moved_is_found_again() -> None:
+def test_a_moved_leader_is_found_again() -> None:
     world = ScriptedCluster(node_ids=(1, 2))
     world.topics["orders"] = {0: Led(1, epoch=1)}
     lists_offsets(world)
 
     async def test(admin: Admin) -> None:
-        await admin.list_offsets({A: LATEST})
+        await admin.list_offsets({A: LATEST_TIMESTAMP})
         world.topics["orders"] = {0: Led(2, epoch=2)}
 
-        assert (await admin.list_offsets({A: LATEST}))[A].offset == 2
+        assert (await admin.list_offsets({A: LATEST_TIMESTAMP}))[A].offset == 2
 
     run_admin(world, test)
 
 
-def test_a_partition_that_was_added_since_is_found() -> None:
+def test_an_added_partition_is_found() -> None:
     world = ScriptedCluster()
     world.topics["orders"] = {0: Led(1)}
     lists_offsets(world)
 
     async def test(admin: Admin) -> None:
-        await admin.list_offsets({A: LATEST})
+        await admin.list_offsets({A: LATEST_TIMESTAMP})
         world.topics["orders"][1] = Led(1)
 
         assert list(await admin.topic_offsets(["orders"])) == [A, B]
         with pytest.raises(errors.ItemsFailed) as failed:
-            await admin.list_offsets({A: LATEST, TopicPartition("orders", 9): LATEST})
+            await admin.list_offsets({A: LATEST_TIMESTAMP, TopicPartition("orders", 9): LATEST_TIMESTAMP})
         assert isinstance(failed.value.failures["orders", 9], errors.UnknownTopicOrPartition)
         assert list(failed.value.results) == [A]
 
@@ -156,7 +156,7 @@ def test_a_partition_without_a_leader_is_waited_for_until_the_deadline() -> None
     async def test(admin: Admin) -> None:
         began = admin._client.now_ms()
         with pytest.raises(errors.ItemsFailed) as failed:
-            await admin.list_offsets({A: LATEST}, timeout=5)
+            await admin.list_offsets({A: LATEST_TIMESTAMP}, timeout=5)
         assert isinstance(failed.value.failures[A], errors.TimedOut)
         assert "could not list offsets in time: orders-0" in str(failed.value)
         assert 3_000 <= admin._client.now_ms() - began <= 5_500
@@ -164,7 +164,7 @@ def test_a_partition_without_a_leader_is_waited_for_until_the_deadline() -> None
     run_admin(world, test)
 
 
-def test_a_broker_that_never_answers_is_a_timeout() -> None:
+def test_a_broker_that_never_responds_causes_a_timeout() -> None:
     world = ScriptedCluster()
     world.topics["orders"] = {0: Led(1)}
     world.answer(DeleteRecordsRequest, lambda request, node: NOTHING)
@@ -177,7 +177,7 @@ def test_a_broker_that_never_answers_is_a_timeout() -> None:
     run_admin(world, test)
 
 
-def test_no_broker_at_all_is_told_by_its_address() -> None:
+def test_an_unreachable_cluster_is_reported_with_its_address() -> None:
     world = ScriptedCluster()
 
     async def test(admin: Admin) -> None:
@@ -188,7 +188,7 @@ def test_no_broker_at_all_is_told_by_its_address() -> None:
     run_admin(world, test)
 
 
-def test_what_the_broker_does_not_serve_is_told_in_words() -> None:
+def test_an_unsupported_api_is_reported_clearly() -> None:
     world = ScriptedCluster()
     world.versions.pop(ApiKey.DESCRIBE_ACLS)
 
@@ -224,7 +224,7 @@ def test_records_are_deleted_before_an_offset() -> None:
     run_admin(world, test)
 
 
-def test_a_time_that_is_none_is_refused() -> None:
+def test_an_invalid_time_is_rejected() -> None:
     async def test(admin: Admin) -> None:
         with pytest.raises(errors.BadArgument, match="yesterday is not one of latest, earliest"):
             await admin.list_offsets({A: "yesterday"})
@@ -255,7 +255,7 @@ def describes_configs(world: ScriptedCluster) -> None:
     world.answer(DescribeConfigsRequest, script)
 
 
-def test_a_broker_is_asked_about_itself_and_any_about_the_rest() -> None:
+def test_a_broker_is_asked_about_itself_and_any_broker_about_the_rest() -> None:
     world = ScriptedCluster(node_ids=(1, 2))
     describes_configs(world)
     mine, topic = ConfigResource.broker(2), ConfigResource.topic("orders")
@@ -267,13 +267,13 @@ def test_a_broker_is_asked_about_itself_and_any_about_the_rest() -> None:
         assert (entry.value, entry.source.name, entry.type.name) == ("2", "UNKNOWN", "INT")
         assert (entry.is_read_only, entry.synonyms[0].source.name) == (True, "FILE")
         assert set(found) == {mine, topic, ConfigResource.all_brokers()}
-        with pytest.raises(errors.BrokerNotAvailable, match="no node 9"):
+        with pytest.raises(errors.BrokerNotAvailable, match="node 9 is not in the cluster"):
             await admin.describe_config(ConfigResource.broker(9))
 
     run_admin(world, test)
 
 
-def test_settings_are_set_unset_appended_and_subtracted_in_one_request() -> None:
+def test_configs_are_set_unset_appended_and_subtracted_in_one_request() -> None:
     world = ScriptedCluster()
 
     def script(
@@ -309,7 +309,7 @@ def test_settings_are_set_unset_appended_and_subtracted_in_one_request() -> None
     ]
 
 
-def test_directories_are_told_by_every_broker_or_by_some() -> None:
+def test_log_dirs_are_described_by_all_or_some_brokers() -> None:
     world = ScriptedCluster(node_ids=(1, 2))
     world.answer(
         DescribeLogDirsRequest,

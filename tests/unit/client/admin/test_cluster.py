@@ -1,4 +1,4 @@
-"""The cluster, its quorum, its features, its transactions, and where partitions go."""
+"""The cluster, its quorum, features and transactions, and reassignments."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 DIRECTORY = Uuid(bytes(range(16)))
 
 
-def test_the_cluster_is_described_with_fenced_brokers_if_asked_for() -> None:
+def test_the_cluster_is_described_with_fenced_brokers_on_request() -> None:
     world = ScriptedCluster()
     world.answer(
         cluster.DescribeClusterRequest,
@@ -65,7 +65,7 @@ def test_the_cluster_is_described_with_fenced_brokers_if_asked_for() -> None:
     run_admin(world, test)
 
 
-def test_an_old_broker_describes_the_cluster_by_metadata() -> None:
+def test_an_old_broker_describes_the_cluster_with_metadata() -> None:
     world = ScriptedCluster(node_ids=(1, 2))
     world.versions.pop(ApiKey.DESCRIBE_CLUSTER)
 
@@ -78,7 +78,7 @@ def test_an_old_broker_describes_the_cluster_by_metadata() -> None:
     run_admin(world, test)
 
 
-def test_every_broker_tells_what_it_serves() -> None:
+def test_every_broker_lists_its_apis() -> None:
     world = ScriptedCluster(node_ids=(1, 2))
     world.versions = {
         ApiKey.API_VERSIONS: (0, 4),
@@ -163,7 +163,7 @@ def test_the_quorum_is_described_and_changed() -> None:
     run_admin(world, test)
 
 
-def test_features_of_old_brokers_are_answered_one_by_one_and_of_new_ones_together() -> None:
+def test_old_brokers_return_feature_errors_one_by_one_and_new_ones_together() -> None:
     world = ScriptedCluster()
     world.answer_in_turn(
         UpdateFeaturesRequest,
@@ -195,7 +195,7 @@ def test_features_of_old_brokers_are_answered_one_by_one_and_of_new_ones_togethe
     ]
 
 
-def test_partitions_are_moved_and_moves_cancelled() -> None:
+def test_reassignments_are_started_and_cancelled() -> None:
     world = ScriptedCluster()
     world.answer(
         reassign.AlterPartitionReassignmentsRequest,
@@ -244,7 +244,7 @@ def test_partitions_are_moved_and_moves_cancelled() -> None:
     assert [each.replicas for each in request.topics[0].partitions] == [[2, 1], None]
 
 
-def test_partitions_that_nobody_named_and_that_needed_no_election_are_left_out() -> None:
+def test_partitions_that_needed_no_election_are_left_out_if_none_was_named() -> None:
     world = ScriptedCluster()
 
     def script(request: elect.ElectLeadersRequest, node: ScriptedNode) -> elect.ElectLeadersResponse:
@@ -271,7 +271,7 @@ def test_partitions_that_nobody_named_and_that_needed_no_election_are_left_out()
     run_admin(world, test)
 
 
-def test_transactions_are_listed_from_all_and_described_by_their_coordinators() -> None:
+def test_transactions_are_listed_by_all_brokers_and_described_by_coordinators() -> None:
     world = ScriptedCluster(node_ids=(1, 2))
     world.coordinators["pay"] = 2
 

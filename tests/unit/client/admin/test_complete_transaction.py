@@ -1,4 +1,4 @@
-"""How a prepared transaction is ended from outside, and what each answer of its coordinator means."""
+"""Ending a prepared transaction from another process, and the meaning of each response of its coordinator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.admins import asked, run_admin
 from harness.scripted_cluster import Led, ScriptedCluster
 from penstock.client import errors
 from penstock.client.admin.aio import Admin
-from penstock.client.producer.prepared import PreparedTransaction, RecordPlace
+from penstock.client.prepared_transaction import PreparedTransaction, RecordPlace
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, FinalizedFeatureKey
 from penstock.protocol.messages.describe_transactions import (
@@ -96,20 +96,20 @@ def stable(offset: int, *aborted: tuple[int, int], epoch: int = 3) -> PartitionD
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("level", [0, 2])
-def test_the_coordinator_is_asked_for_that_identity(level: int, commit: bool) -> None:
+def test_end_txn_has_the_prepared_producer_id_and_epoch(level: int, commit: bool) -> None:
     world = World(level)
     world.complete(PREPARED, commit=commit)
     ((_, request),) = asked(world, EndTxnRequest)
     assert (request.producer_id, request.producer_epoch, request.committed) == (50, 3, commit)
 
 
-def test_nobody_is_asked_about_an_empty_one() -> None:
+def test_no_request_is_sent_for_an_empty_transaction() -> None:
     world = World()
     world.complete(PreparedTransaction("writer", 50, 3, is_empty=True))
     assert asked(world, EndTxnRequest) == []
 
 
-def test_while_it_is_being_ended_it_is_asked_again() -> None:
+def test_it_is_retried_while_the_transaction_is_being_ended() -> None:
     world = World()
     world.refuse(ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR, ErrorCode.NONE)
     world.complete(PREPARED)
@@ -117,7 +117,7 @@ def test_while_it_is_being_ended_it_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize(("level", "epoch"), [(2, 4), (0, 3)])
-def test_one_that_was_aborted_is_not_committed(level: int, epoch: int) -> None:
+def test_an_aborted_transaction_cannot_be_committed(level: int, epoch: int) -> None:
     world = World(level)
     world.refuse(ErrorCode.INVALID_TXN_STATE)
     world.describe("CompleteAbort", epoch=epoch)
@@ -126,7 +126,7 @@ def test_one_that_was_aborted_is_not_committed(level: int, epoch: int) -> None:
 
 
 @pytest.mark.parametrize(("level", "epoch"), [(2, 4), (0, 3)])
-def test_one_that_was_committed_is_not_aborted(level: int, epoch: int) -> None:
+def test_a_committed_transaction_cannot_be_aborted(level: int, epoch: int) -> None:
     world = World(level)
     world.refuse(ErrorCode.INVALID_TXN_STATE)
     world.describe("CompleteCommit", epoch=epoch)
@@ -135,7 +135,7 @@ def test_one_that_was_committed_is_not_aborted(level: int, epoch: int) -> None:
 
 
 @pytest.mark.parametrize(("level", "state"), [(2, "CompleteAbort"), (2, "Empty"), (0, "Empty")])
-def test_an_epoch_under_which_nothing_was_written_has_nothing_to_end(level: int, state: str) -> None:
+def test_an_epoch_without_records_has_nothing_to_end(level: int, state: str) -> None:
     world = World(level)
     world.refuse(ErrorCode.INVALID_TXN_STATE)
     world.describe(state, epoch=3)
@@ -146,7 +146,7 @@ def test_an_epoch_under_which_nothing_was_written_has_nothing_to_end(level: int,
     "code",
     [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING],
 )
-def test_what_became_of_one_whose_name_was_taken_stands_in_the_log(code: ErrorCode) -> None:
+def test_the_log_has_the_outcome_after_another_producer_took_over(code: ErrorCode) -> None:
     committed, aborted = stable(90, (50, 71), (49, 60)), stable(90, (50, 60))
     for answer, commit, error in (
         (committed, True, None),
@@ -167,7 +167,7 @@ def test_what_became_of_one_whose_name_was_taken_stands_in_the_log(code: ErrorCo
         assert fetch.topics[0].partitions[0].fetch_offset == 70
 
 
-def test_one_that_is_still_open_in_the_log_is_waited_for() -> None:
+def test_a_transaction_that_is_still_open_in_the_log_is_waited_for() -> None:
     world = World()
     world.refuse(ErrorCode.PRODUCER_FENCED)
     world.log(stable(70), stable(90, (50, 60)))
@@ -176,7 +176,7 @@ def test_one_that_is_still_open_in_the_log_is_waited_for() -> None:
     assert len(asked(world, FetchRequest)) == 2
 
 
-def test_what_was_deleted_or_never_noted_is_unknown() -> None:
+def test_the_outcome_of_deleted_or_unrecorded_transactions_is_unknown() -> None:
     deleted = PartitionData(
         partition_index=1, error_code=ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=-1, records=None
     )
@@ -189,7 +189,7 @@ def test_what_was_deleted_or_never_noted_is_unknown() -> None:
         assert isinstance(unknown.value.__cause__, errors.ProducerFenced)
 
 
-def test_a_topic_that_was_made_again_or_is_gone_tells_nothing() -> None:
+def test_a_deleted_or_recreated_topic_gives_no_outcome() -> None:
     gone = PartitionData(
         partition_index=1, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, high_watermark=-1, records=None
     )
@@ -202,7 +202,7 @@ def test_a_topic_that_was_made_again_or_is_gone_tells_nothing() -> None:
             world.complete(PREPARED)
 
 
-def test_any_other_refusal_is_told_as_it_is() -> None:
+def test_any_other_error_is_raised_unchanged() -> None:
     world = World()
     world.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     with pytest.raises(errors.TransactionalIdAuthorizationFailed):

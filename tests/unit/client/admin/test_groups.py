@@ -1,4 +1,4 @@
-"""Groups: found by their type, wherever they are coordinated."""
+"""Groups: found by type, at any coordinator."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def knows_classic(world: ScriptedCluster, *ids: str, state: str = "Stable") -> N
     world.answer(classic.DescribeGroupsRequest, script)
 
 
-def test_a_classic_group_is_found_after_all_other_types_were_asked() -> None:
+def test_a_classic_group_is_found_after_all_other_types() -> None:
     world = ScriptedCluster(node_ids=(1, 2))
     world.coordinators["billing"] = 2
     knows_no_new_groups(world)
@@ -151,7 +151,7 @@ def test_a_classic_group_is_found_after_all_other_types_were_asked() -> None:
     assert [node_id for node_id, _ in asked(world, classic.DescribeGroupsRequest)] == [2]
 
 
-def test_a_group_that_nobody_knows_is_not_found() -> None:
+def test_an_unknown_group_is_not_found() -> None:
     world = ScriptedCluster()
     knows_no_new_groups(world)
     knows_classic(world)
@@ -163,7 +163,7 @@ def test_a_group_that_nobody_knows_is_not_found() -> None:
     run_admin(world, test)
 
 
-def test_an_old_broker_is_asked_for_classic_groups_only() -> None:
+def test_an_old_broker_is_asked_only_for_classic_groups() -> None:
     world = ScriptedCluster()
     for key in (
         ApiKey.CONSUMER_GROUP_DESCRIBE,
@@ -179,7 +179,7 @@ def test_an_old_broker_is_asked_for_classic_groups_only() -> None:
     run_admin(world, test)
 
 
-def test_a_consumer_group_tells_its_epochs_and_targets() -> None:
+def test_a_consumer_group_is_described_with_epochs_and_targets() -> None:
     world = ScriptedCluster()
     where = consumer.Assignment(
         topic_partitions=[consumer.TopicPartitions(topic_id=ZERO_UUID, topic_name="orders", partitions=[0])]
@@ -281,16 +281,16 @@ def test_a_member_of_a_streams_group_reads_the_sources_of_its_tasks() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, 9])
-def test_an_assignment_of_any_version_is_read(version: int) -> None:
+def test_an_assignment_of_any_version_is_decoded(version: int) -> None:
     assert read_assignment(assignment_bytes(version)) == {ORDERS, TopicPartition("orders", 1)}
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x00\x7f\xff\xff\xff", b"not an assignment"])
-def test_bytes_that_are_no_assignment_assign_nothing(data: bytes) -> None:
+def test_bytes_that_are_not_an_assignment_assign_nothing(data: bytes) -> None:
     assert read_assignment(data) == frozenset()
 
 
-def test_groups_are_listed_from_all_nodes() -> None:
+def test_groups_are_listed_from_all_brokers() -> None:
     world = ScriptedCluster(node_ids=(1, 2))
     world.answer(
         ListGroupsRequest,
@@ -321,7 +321,7 @@ def test_groups_are_listed_from_all_nodes() -> None:
     assert (first.types_filter, first.states_filter) == (["Consumer"], ["PreparingRebalance"])
 
 
-def test_a_broker_that_left_the_cluster_has_nothing_to_tell() -> None:
+def test_a_broker_that_left_the_cluster_is_left_out() -> None:
     world = ScriptedCluster(node_ids=(1, 2))
 
     def script(request: ListGroupsRequest, node: ScriptedNode) -> object:
@@ -340,7 +340,7 @@ def test_a_broker_that_left_the_cluster_has_nothing_to_tell() -> None:
     run_admin(world, test)
 
 
-def test_a_coordinator_that_moved_is_found_again() -> None:
+def test_a_moved_coordinator_is_found_again() -> None:
     world = ScriptedCluster(node_ids=(1, 2))
     world.coordinators["billing"] = 1
 
@@ -356,7 +356,7 @@ def test_a_coordinator_that_moved_is_found_again() -> None:
     assert [node_id for node_id, _ in asked(world, DeleteGroupsRequest)] == [1, 2]
 
 
-def test_all_members_are_removed_static_ones_by_their_instance() -> None:
+def test_all_members_are_removed_static_ones_by_instance_id() -> None:
     world = ScriptedCluster()
     knows_no_new_groups(world)
     knows_classic(world, "billing")
@@ -377,7 +377,7 @@ def test_all_members_are_removed_static_ones_by_their_instance() -> None:
 
 
 def fetches(world: ScriptedCluster, **offsets: int) -> None:
-    """Groups have committed these offsets of the first partition of `orders`."""
+    """Groups have committed these offsets for the first partition of `orders`."""
 
     def script(request: OffsetFetchRequest, node: ScriptedNode) -> OffsetFetchResponse:
         return OffsetFetchResponse(
@@ -392,7 +392,7 @@ def fetches(world: ScriptedCluster, **offsets: int) -> None:
                                     partition_index=0,
                                     committed_offset=offsets[group.group_id],
                                     committed_leader_epoch=3,
-                                    metadata="words",
+                                    metadata="message",
                                 )
                             ],
                         )
@@ -405,7 +405,7 @@ def fetches(world: ScriptedCluster, **offsets: int) -> None:
     world.answer(OffsetFetchRequest, script)
 
 
-def test_offsets_are_asked_for_by_name_and_an_offset_that_is_not_there_is_none() -> None:
+def test_offsets_are_fetched_by_topic_name_and_missing_ones_are_none() -> None:
     world = ScriptedCluster()
     fetches(world, billing=7, audit=-1)
 
@@ -413,13 +413,13 @@ def test_offsets_are_asked_for_by_name_and_an_offset_that_is_not_there_is_none()
         found = await admin.list_group_offsets("billing")
         offset = found[ORDERS]
         assert offset is not None
-        assert (offset.offset, offset.leader_epoch, offset.metadata) == (7, 3, "words")
+        assert (offset.offset, offset.leader_epoch, offset.metadata) == (7, 3, "message")
         assert await admin.list_group_offsets("audit", [("orders", 0)]) == {ORDERS: None}
 
     run_admin(world, test)
 
 
-def test_offsets_are_committed_from_outside_of_the_group() -> None:
+def test_offsets_are_committed_without_membership() -> None:
     world = ScriptedCluster()
 
     def script(request: OffsetCommitRequest, node: ScriptedNode) -> OffsetCommitResponse:
@@ -451,7 +451,7 @@ def test_offsets_are_committed_from_outside_of_the_group() -> None:
     assert [each.committed_offset for each in request.topics[0].partitions] == [5, 6]
 
 
-def test_offsets_are_deleted_and_the_error_of_the_group_is_that_of_all() -> None:
+def test_an_error_of_the_group_is_the_error_of_every_deleted_offset() -> None:
     world = ScriptedCluster()
     done = OffsetDeleteResponse(
         topics=[
@@ -475,7 +475,7 @@ def test_offsets_are_deleted_and_the_error_of_the_group_is_that_of_all() -> None
     run_admin(world, test)
 
 
-def test_lag_is_from_what_was_committed_to_the_end_and_a_topic_that_is_gone_hides_nothing() -> None:
+def test_lag_is_measured_up_to_the_end_and_a_deleted_topic_hides_nothing() -> None:
     world = ScriptedCluster()
     world.topics["orders"] = {0: Led(1), 1: Led(1)}
     knows_no_new_groups(world)

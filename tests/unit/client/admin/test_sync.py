@@ -1,4 +1,4 @@
-"""The sync face: the same calls as the async one, each run to its end."""
+"""The sync admin: the same calls as the async one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CALLS = sorted(
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_every_call_has_a_twin_with_the_same_arguments_and_words(name: str) -> None:
+def test_every_sync_call_has_the_arguments_and_docstring_of_the_async_one(name: str) -> None:
     twin = getattr(sync.Admin, name)
 
     assert inspect.signature(twin) == inspect.signature(getattr(aio.Admin, name))
@@ -31,7 +31,7 @@ def test_a_constructor_checks_and_opens_nothing() -> None:
         sync.Admin("localhost:1", settings={"request.timeout.m": 5})
 
 
-def test_a_closed_admin_refuses_calls_and_may_be_closed_again() -> None:
+def test_a_closed_admin_rejects_calls_and_may_be_closed_again() -> None:
     admin = sync.Admin("localhost:1")
     admin.close()
     admin.close()
@@ -40,7 +40,7 @@ def test_a_closed_admin_refuses_calls_and_may_be_closed_again() -> None:
         admin.list_topics()
 
 
-def test_a_group_of_errors_is_taken_apart_by_kind() -> None:
+def test_except_star_splits_items_failed_by_class() -> None:
     exists, denied = errors.TopicAlreadyExists(about="a"), errors.TopicAuthorizationFailed(about="b")
     group = errors.ItemsFailed.of("create topics", {"a": exists, "b": denied}, {"c": 1})
 
@@ -59,7 +59,7 @@ def test_a_group_of_errors_is_taken_apart_by_kind() -> None:
     assert (rest.value.failures, rest.value.results) == ({"b": denied}, {"c": 1})
 
 
-def test_a_group_of_errors_survives_the_way_to_another_process() -> None:
+def test_items_failed_can_be_pickled() -> None:
     group = errors.ItemsFailed.of("create topics", {"a": errors.TopicAlreadyExists(about="a")}, {})
 
     copy = pickle.loads(pickle.dumps(group))
@@ -68,7 +68,7 @@ def test_a_group_of_errors_survives_the_way_to_another_process() -> None:
     assert list(copy.failures) == ["a"]
 
 
-def test_one_failure_of_one_is_told_in_one_sentence_and_several_on_lines() -> None:
+def test_one_failure_is_one_sentence_and_several_are_lines() -> None:
     one = {"a": errors.TopicAlreadyExists(about="a")}
     several = {**one, "b": errors.InvalidPartitions(about="b")}
 

@@ -1,4 +1,4 @@
-"""Topics: what is asked of which node, and what comes of the answers."""
+"""Topics: which request goes to which node, and the results of responses."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ID = Uuid(bytes(range(16)))
 
 
 def creates(world: ScriptedCluster, **refused: ErrorCode) -> None:
-    """Every topic is made, but those that are refused by name."""
+    """Every topic is created, except those that are rejected by name."""
 
     def script(request: CreateTopicsRequest, node: ScriptedNode) -> CreateTopicsResponse:
         return CreateTopicsResponse(
@@ -51,7 +51,7 @@ def creates(world: ScriptedCluster, **refused: ErrorCode) -> None:
                     name=topic.name,
                     topic_id=ID,
                     error_code=refused.get(topic.name, ErrorCode.NONE),
-                    error_message="words of the broker" if topic.name in refused else None,
+                    error_message="message of the broker" if topic.name in refused else None,
                     num_partitions=max(topic.num_partitions, 1),
                     replication_factor=1,
                     configs=[
@@ -71,7 +71,7 @@ def creates(world: ScriptedCluster, **refused: ErrorCode) -> None:
     world.answer(CreateTopicsRequest, script)
 
 
-def test_a_topic_is_created_by_plain_arguments_at_the_controller() -> None:
+def test_a_topic_is_created_by_the_controller() -> None:
     world = ScriptedCluster(node_ids=(1, 2))
     world.controller_id = 2
     creates(world)
@@ -96,7 +96,7 @@ def test_a_topic_is_created_by_plain_arguments_at_the_controller() -> None:
     ]
 
 
-def test_replicas_placed_by_hand_say_how_many_there_are() -> None:
+def test_given_replicas_imply_the_counts() -> None:
     world = ScriptedCluster()
     creates(world)
 
@@ -110,18 +110,18 @@ def test_replicas_placed_by_hand_say_how_many_there_are() -> None:
     ]
 
 
-def test_the_error_of_one_topic_is_raised_as_it_is() -> None:
+def test_the_error_of_one_topic_is_raised_unchanged() -> None:
     world = ScriptedCluster()
     creates(world, orders=ErrorCode.TOPIC_ALREADY_EXISTS)
 
     async def test(admin: Admin) -> None:
-        with pytest.raises(errors.TopicAlreadyExists, match="orders: words of the broker"):
+        with pytest.raises(errors.TopicAlreadyExists, match="orders: message of the broker"):
             await admin.create_topic("orders")
 
     run_admin(world, test)
 
 
-def test_of_several_topics_each_that_failed_is_named_beside_those_that_were_made() -> None:
+def test_failed_topics_are_named_next_to_created_ones() -> None:
     world = ScriptedCluster()
     creates(world, a=ErrorCode.TOPIC_ALREADY_EXISTS, c=ErrorCode.POLICY_VIOLATION)
 
@@ -139,7 +139,7 @@ def test_of_several_topics_each_that_failed_is_named_beside_those_that_were_made
     run_admin(world, test)
 
 
-def test_only_what_was_throttled_is_asked_for_again() -> None:
+def test_only_throttled_topics_are_retried() -> None:
     world = ScriptedCluster()
     creates(world)
     throttled = CreateTopicsResponse(
@@ -160,7 +160,7 @@ def test_only_what_was_throttled_is_asked_for_again() -> None:
     ]
 
 
-def test_a_lost_connection_is_made_again_and_the_request_repeated() -> None:
+def test_a_lost_connection_is_reopened_and_the_request_retried() -> None:
     world = ScriptedCluster()
     creates(world)
     world.answer_in_turn(CreateTopicsRequest, HANG_UP)
@@ -172,7 +172,7 @@ def test_a_lost_connection_is_made_again_and_the_request_repeated() -> None:
     assert len(asked(world, CreateTopicsRequest)) == 2
 
 
-def test_what_the_broker_says_nothing_of_has_failed() -> None:
+def test_a_topic_that_is_missing_in_the_response_has_failed() -> None:
     world = ScriptedCluster()
     world.answer(CreateTopicsRequest, lambda request, node: CreateTopicsResponse(topics=[]))
 
@@ -183,7 +183,7 @@ def test_what_the_broker_says_nothing_of_has_failed() -> None:
     run_admin(world, test)
 
 
-def test_a_topic_that_does_not_exist_is_told_at_once() -> None:
+def test_a_topic_that_does_not_exist_is_reported_at_once() -> None:
     world = ScriptedCluster()
     world.versions.pop(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
 
@@ -196,7 +196,7 @@ def test_a_topic_that_does_not_exist_is_told_at_once() -> None:
     run_admin(world, test)
 
 
-def test_a_topic_that_was_just_made_is_waited_for() -> None:
+def test_a_topic_that_was_just_created_is_waited_for() -> None:
     world = ScriptedCluster()
     world.versions.pop(ApiKey.DESCRIBE_TOPIC_PARTITIONS)
     creates(world)
@@ -238,7 +238,7 @@ def page(name: str, *indexes: int, cursor: Cursor | None = None, error: ErrorCod
     )
 
 
-def test_pages_of_a_description_are_put_together() -> None:
+def test_pages_of_a_description_are_joined() -> None:
     world = ScriptedCluster()
     cursor = Cursor(topic_name="orders", partition_index=2)
     world.answer_in_turn(
@@ -269,7 +269,7 @@ def test_a_cursor_that_does_not_move_ends_the_description() -> None:
     run_admin(world, test)
 
 
-def test_topics_are_listed_by_name_and_internal_ones_if_asked_for() -> None:
+def test_topics_are_listed_by_name_and_internal_ones_on_request() -> None:
     world = ScriptedCluster()
     world.topics = {"b": {0: Led(1), 1: Led(1)}, "a": {0: Led(1)}}
 
@@ -302,7 +302,7 @@ def test_topics_are_deleted_by_name_and_by_id() -> None:
     ]
 
 
-def test_deleting_by_id_needs_a_broker_that_knows_ids() -> None:
+def test_deleting_by_id_needs_a_broker_with_topic_ids() -> None:
     world = ScriptedCluster()
     world.versions[ApiKey.DELETE_TOPICS] = (1, 5)
 
@@ -315,7 +315,7 @@ def test_deleting_by_id_needs_a_broker_that_knows_ids() -> None:
     run_admin(world, test)
 
 
-def test_partitions_are_added_by_a_number_or_with_their_places() -> None:
+def test_partitions_are_added_by_count_or_with_replicas() -> None:
     world = ScriptedCluster()
     world.answer(
         CreatePartitionsRequest,
@@ -337,8 +337,8 @@ def test_partitions_are_added_by_a_number_or_with_their_places() -> None:
     assert [each.broker_ids for each in request.topics[1].assignments or ()] == [[1]]
 
 
-def test_a_creation_that_took_too_long_is_not_repeated() -> None:
-    """It may have been done after all, and the second try would tell that the topic exists already."""
+def test_a_timed_out_creation_is_not_retried() -> None:
+    """It may have been created after all, and the retry would report that the topic exists."""
     world = ScriptedCluster()
     creates(world, orders=ErrorCode.REQUEST_TIMED_OUT)
 

@@ -1,4 +1,4 @@
-"""What programs may pass to a consumer, and what is refused."""
+"""Arguments of a consumer, valid and invalid."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from penstock.client import errors
 from penstock.client.cluster import TopicPartition
 from penstock.client.consumer import arguments
 from penstock.client.consumer.commits import Interceptors, consumed, offsets_of
-from penstock.client.group.nouns import Offset, Subscription
+from penstock.client.group.types import Offset, Subscription
 from penstock.records.kernel import Message
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
-def test_topics_are_one_several_or_a_pattern() -> None:
+def test_topics_may_be_one_several_or_a_pattern() -> None:
     pattern = re.compile("orders-.*")
 
     assert arguments.subscription_of("orders") == Subscription(frozenset({"orders"}))
@@ -29,15 +29,15 @@ def test_topics_are_one_several_or_a_pattern() -> None:
 
 
 @pytest.mark.parametrize("given", [[], [""], [1], None, b"orders", 7])
-def test_what_are_no_topics_is_refused(given: Any) -> None:
+def test_invalid_topics_are_rejected(given: Any) -> None:
     with pytest.raises(errors.BadArgument):
         arguments.subscription_of(given)
 
 
 @pytest.mark.parametrize("face", [penstock.Consumer, penstock.aio.Consumer])
 @pytest.mark.parametrize("given", ["localhost:9092", "a:9092,b:9092", "PLAINTEXT://a:9092", "[::1]:9092"])
-def test_an_address_is_not_taken_for_a_topic(face: Any, given: str) -> None:
-    """The consumer subscribed to a topic of that name, and waited for ever."""
+def test_an_address_is_not_accepted_as_a_topic(face: Any, given: str) -> None:
+    """The consumer subscribed to a topic of that name, and waited forever."""
     partition = TopicPartition(given, 0)
     for arguments_ in [(given,), ("orders", given), ([given],), (partition,)]:
         with pytest.raises(errors.BadArgument, match=r'write Consumer\("orders", bootstrap_servers='):
@@ -48,7 +48,7 @@ def test_an_address_is_not_taken_for_a_topic(face: Any, given: str) -> None:
 
 @pytest.mark.parametrize("face", [penstock.Consumer, penstock.aio.Consumer])
 def test_a_consumer_takes_a_mapping_of_settings_first(face: Any) -> None:
-    """Its keys were taken for topics, where a producer took it for settings."""
+    """Its keys were taken as topics, while a producer took it as settings."""
     settings = {"bootstrap.servers": "a:9092", "group.id": "billing"}
 
     consumer = face(settings, "orders", auto_offset_reset="earliest")
@@ -90,7 +90,7 @@ def test_a_consumer_takes_a_mapping_of_settings_first(face: Any) -> None:
         lambda consumer: consumer.poll(max_records="5"),
     ],
 )
-def test_arguments_of_the_wrong_type_are_type_errors_of_our_own(call: Any) -> None:
+def test_arguments_of_the_wrong_type_raise_bad_argument_type(call: Any) -> None:
     consumer = penstock.Consumer(P0, group="billing")
     if call.__code__.co_names[0] == "subscribe":
         consumer.unsubscribe()
@@ -98,7 +98,7 @@ def test_arguments_of_the_wrong_type_are_type_errors_of_our_own(call: Any) -> No
         call(consumer)
 
 
-def test_a_membership_may_be_asked_for_before_anything_was_read() -> None:
+def test_group_metadata_is_available_before_anything_was_read() -> None:
     """Both raised "no running event loop" as the first call of a sync consumer."""
     with penstock.Consumer(P0, bootstrap_servers="127.0.0.1:1", group="billing") as consumer:
         assert consumer.group_metadata().group_id == "billing"
@@ -112,21 +112,21 @@ def test_settings_must_be_a_mapping() -> None:
             face(settings="linger.ms=5")  # type: ignore[operator]
 
 
-def test_a_pattern_that_is_none_is_refused() -> None:
-    with pytest.raises(errors.BadArgument, match="no regular expression"):
+def test_an_invalid_pattern_is_rejected() -> None:
+    with pytest.raises(errors.BadArgument, match="not a regular expression"):
         arguments.subscription_of(None, "(")
-    with pytest.raises(errors.BadArgument, match="together"):
+    with pytest.raises(errors.BadArgument, match="not both"):
         arguments.subscription_of(["orders"], "orders-.*")
 
 
-def test_partitions_come_one_by_one_or_as_lists() -> None:
+def test_partitions_may_be_single_or_lists() -> None:
     assert arguments.partitions_of([P0, ("orders", 1), [P0, P1]]) == [P0, P1]
     for wrong in ("orders", ("orders", -1), ("orders", True), 5, ("", 0)):
         with pytest.raises(errors.BadArgument):
             arguments.partitions_of([wrong])
 
 
-def test_places_to_seek_to() -> None:
+def test_seek_accepts_offsets_and_messages() -> None:
     assert arguments.place_of(5, P0) == (5, -1)
     assert arguments.place_of(Offset(5, 2), P0) == (5, 2)
     assert arguments.place_of(Message("orders", 0, 7), P0) == (7, -1)
@@ -144,7 +144,7 @@ def test_times_are_milliseconds_or_datetimes() -> None:
             arguments.timestamp_of(wrong)
 
 
-def test_messages_and_offsets_can_be_committed() -> None:
+def test_commit_accepts_messages_and_offsets() -> None:
     messages = [Message("orders", 0, 5, leader_epoch=3), Message("orders", 0, 4), Message("orders", 1, 9)]
 
     assert offsets_of(messages) == {P0: Offset(6, 3), P1: Offset(10)}
@@ -159,9 +159,9 @@ def test_messages_and_offsets_can_be_committed() -> None:
             offsets_of(wrong)  # type: ignore[arg-type]
 
 
-def test_partitions_without_a_place_are_not_committed() -> None:
-    from penstock.client.backoff import Backoff
+def test_partitions_without_a_position_are_not_committed() -> None:
     from penstock.client.consumer.positions import Positions, ResetPolicy
+    from penstock.runtime.backoff import Backoff
 
     positions = Positions(ResetPolicy("earliest", lambda: 0), has_group=True, backoff=Backoff(1, 1))
     positions.assign([P0, P1])
@@ -170,7 +170,7 @@ def test_partitions_without_a_place_are_not_committed() -> None:
     assert consumed(positions) == {P0: Offset(5)}
 
 
-def test_interceptors_see_what_the_one_before_left_and_a_failing_one_is_passed_over(
+def test_interceptors_run_in_order_and_a_failing_one_is_skipped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Skips:
@@ -193,14 +193,14 @@ def test_interceptors_see_what_the_one_before_left_and_a_failing_one_is_passed_o
     assert "out of order" in caplog.text
 
 
-def test_an_interceptor_may_be_named_by_where_it_is_found() -> None:
+def test_an_interceptor_may_be_given_by_its_import_path() -> None:
     assert Interceptors(["collections.OrderedDict"])
     with pytest.raises(errors.BadConfiguration):
         Interceptors(["no.such:Interceptor"])
 
 
-def test_a_listener_whose_methods_have_other_names_is_refused() -> None:
-    """It heard of nothing, and nobody heard of that."""
+def test_a_listener_with_misspelled_methods_is_rejected() -> None:
+    """It was never notified, without any error."""
 
     class Listener:
         def on_assigned(self, partitions: Any) -> None: ...

@@ -1,4 +1,4 @@
-"""The consumer on a scripted cluster: what real brokers do only now and then. Time is virtual."""
+"""The consumer on a scripted cluster: what real brokers do only rarely. Time is virtual."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ID = Uuid(bytes(15) + b"\x01")
 
 
 class World(ScriptedCluster):
-    """Two nodes and one partition, whose records are the same wherever they are fetched."""
+    """Two nodes and one partition, with the same records on both."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(node_ids=(1, 2))
@@ -62,13 +62,13 @@ class World(ScriptedCluster):
         )
 
     def fetch(self, request: FetchRequest, node: ScriptedNode) -> Any:
-        """All that there is from the place that was asked for; it is never waited for more."""
+        """Everything from the requested offset on; never waits for more."""
         wanted = [each for topic in request.topics for each in topic.partitions]
         if not wanted:
-            return self.told(PartitionData(partition_index=0, high_watermark=len(self.values), records=b""))
+            return self.result(PartitionData(partition_index=0, high_watermark=len(self.values), records=b""))
         offset = wanted[0].fetch_offset
         if offset > len(self.values):
-            return self.told(
+            return self.result(
                 PartitionData(
                     partition_index=0,
                     error_code=ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -79,7 +79,7 @@ class World(ScriptedCluster):
         rows = [(1, None, value.encode(), ()) for value in self.values[offset:]]
         records = kernel.build_batch(rows, base_offset=offset, leader_epoch=self.epoch) if rows else b""
         data = PartitionData(partition_index=0, high_watermark=len(self.values), records=bytes(records))
-        return self.after(request, self.told(data)) if not rows else self.told(data)
+        return self.after(request, self.result(data)) if not rows else self.result(data)
 
     @staticmethod
     async def after(request: FetchRequest, response: FetchResponse) -> FetchResponse:
@@ -89,7 +89,7 @@ class World(ScriptedCluster):
         return response
 
     @staticmethod
-    def told(data: PartitionData) -> FetchResponse:
+    def result(data: PartitionData) -> FetchResponse:
         return FetchResponse(responses=[FetchableTopicResponse(topic_id=ID, partitions=[data])])
 
     def list_offsets(self, request: ListOffsetsRequest, node: ScriptedNode) -> ListOffsetsResponse:
@@ -121,23 +121,23 @@ def epoch_ended(
     def script(request: OffsetForLeaderEpochRequest, node: ScriptedNode) -> OffsetForLeaderEpochResponse:
         assert node.id == 2
         assert request.topics[0].partitions[0].leader_epoch == 5
-        told = EpochEndOffset(partition=0, leader_epoch=epoch, end_offset=end_offset)
+        result = EpochEndOffset(partition=0, leader_epoch=epoch, end_offset=end_offset)
         return OffsetForLeaderEpochResponse(
-            topics=[OffsetForLeaderTopicResult(topic="orders", partitions=[told])]
+            topics=[OffsetForLeaderTopicResult(topic="orders", partitions=[result])]
         )
 
     return script
 
 
 def move_leader(world: World) -> None:
-    """Node 2 leads in epoch 6; node 1 says so."""
+    """Node 2 leads in epoch 6, by node 1's metadata."""
     world.topics["orders"] = {0: Led(leader=2, epoch=6)}
     world.epoch = 6
 
     def fetch(request: FetchRequest, node: ScriptedNode) -> Any:
         if node.id == 2:
             return world.fetch(request, node)
-        return world.told(
+        return world.result(
             PartitionData(
                 partition_index=0,
                 error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -150,7 +150,7 @@ def move_leader(world: World) -> None:
     world.answer(FetchRequest, fetch)
 
 
-def test_a_leader_that_moved_is_followed_and_asked_whether_its_log_agrees() -> None:
+def test_a_moved_leader_is_followed_and_validates_the_position() -> None:
     world = World()
 
     async def test(consumer: Consumer) -> None:
@@ -164,7 +164,7 @@ def test_a_leader_that_moved_is_followed_and_asked_whether_its_log_agrees() -> N
     assert len(world.nodes[2].asked_for(OffsetForLeaderEpochRequest)) == 1
 
 
-def test_a_log_that_was_cut_is_read_again_from_the_cut() -> None:
+def test_a_truncated_log_is_read_again_from_the_truncation() -> None:
     world = World()
 
     async def test(consumer: Consumer) -> None:
@@ -177,7 +177,7 @@ def test_a_log_that_was_cut_is_read_again_from_the_cut() -> None:
     world.run_with(test)
 
 
-def test_a_log_that_was_cut_is_told_where_there_is_no_policy() -> None:
+def test_a_truncated_log_is_an_error_without_a_reset_policy() -> None:
     world = World(auto_offset_reset="none")
 
     async def test(consumer: Consumer) -> None:
@@ -208,7 +208,7 @@ def test_a_leader_that_died_is_replaced() -> None:
     world.run_with(test)
 
 
-def test_a_near_replica_is_read_where_the_leader_says_so() -> None:
+def test_the_preferred_read_replica_is_used() -> None:
     world = World(client_rack="north")
 
     def fetch(request: FetchRequest, node: ScriptedNode) -> Any:
@@ -216,7 +216,7 @@ def test_a_near_replica_is_read_where_the_leader_says_so() -> None:
             return world.fetch(request, node)
         assert request.rack_id == "north"
         nearer = PartitionData(partition_index=0, high_watermark=10, preferred_read_replica=2, records=b"")
-        return world.told(nearer)
+        return world.result(nearer)
 
     world.answer(FetchRequest, fetch)
 
@@ -227,7 +227,7 @@ def test_a_near_replica_is_read_where_the_leader_says_so() -> None:
     assert len(world.nodes[1].asked_for(FetchRequest)) == 1
 
 
-def test_the_leader_is_read_again_where_a_near_replica_fails_or_after_a_time() -> None:
+def test_the_leader_is_used_again_if_the_replica_fails_or_after_a_time() -> None:
     world = World(client_rack="north")
     is_behind = False
 
@@ -236,13 +236,13 @@ def test_the_leader_is_read_again_where_a_near_replica_fails_or_after_a_time() -
             nearer = PartitionData(
                 partition_index=0, high_watermark=10, preferred_read_replica=2, records=b""
             )
-            return world.fetch(request, node) if is_behind else world.told(nearer)
+            return world.fetch(request, node) if is_behind else world.result(nearer)
         if not is_behind:
             return world.fetch(request, node)
         behind = PartitionData(
             partition_index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=-1, records=b""
         )
-        return world.told(behind)
+        return world.result(behind)
 
     world.answer(FetchRequest, fetch)
 
@@ -262,7 +262,7 @@ def test_the_leader_is_read_again_where_a_near_replica_fails_or_after_a_time() -
     world.run_with(test)
 
 
-def test_a_partition_without_a_leader_is_read_as_soon_as_it_has_one() -> None:
+def test_a_partition_without_a_leader_is_read_once_it_has_one() -> None:
     world = World(auto_offset_reset="none")
     world.topics["orders"] = {0: Led(leader=-1, epoch=4)}
 
@@ -275,7 +275,7 @@ def test_a_partition_without_a_leader_is_read_as_soon_as_it_has_one() -> None:
     world.run_with(test)
 
 
-def test_a_session_that_the_node_forgot_is_begun_anew() -> None:
+def test_a_lost_fetch_session_is_replaced() -> None:
     world = World()
     answers = iter([FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])])
 
@@ -292,7 +292,7 @@ def test_a_session_that_the_node_forgot_is_begun_anew() -> None:
     assert (first.session_epoch, second.session_epoch) == (0, 0)
 
 
-def test_connections_that_end_again_and_again_lose_nothing() -> None:
+def test_repeated_disconnects_lose_nothing() -> None:
     world = World()
     count = 0
 
@@ -311,7 +311,7 @@ def test_connections_that_end_again_and_again_lose_nothing() -> None:
     world.run_with(test)
 
 
-def test_a_place_beyond_the_end_is_reset() -> None:
+def test_a_position_beyond_the_end_is_reset() -> None:
     world = World()
 
     async def test(consumer: Consumer) -> None:
@@ -321,12 +321,12 @@ def test_a_place_beyond_the_end_is_reset() -> None:
     world.run_with(test)
 
 
-def test_what_the_broker_forbids_is_raised_at_every_poll() -> None:
+def test_an_authorization_error_is_raised_by_every_poll() -> None:
     world = World()
     forbidden = PartitionData(
         partition_index=0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, high_watermark=-1, records=b""
     )
-    world.answer(FetchRequest, lambda request, node: world.told(forbidden))
+    world.answer(FetchRequest, lambda request, node: world.result(forbidden))
 
     async def test(consumer: Consumer) -> None:
         for _ in range(2):
@@ -336,7 +336,7 @@ def test_what_the_broker_forbids_is_raised_at_every_poll() -> None:
     world.run_with(test)
 
 
-def test_damaged_records_are_raised_with_their_place() -> None:
+def test_corrupt_records_are_raised_with_their_place() -> None:
     world = World()
 
     def fetch(request: FetchRequest, node: ScriptedNode) -> Any:
@@ -358,7 +358,7 @@ def test_damaged_records_are_raised_with_their_place() -> None:
     world.run_with(test)
 
 
-def test_an_idle_consumer_asks_no_more_often_than_it_says() -> None:
+def test_an_idle_consumer_does_not_fetch_too_often() -> None:
     world = World(fetch_max_wait_ms=500)
 
     async def test(consumer: Consumer) -> None:

@@ -1,4 +1,4 @@
-"""What is fetched from which node, when, and what answers mean."""
+"""What is fetched from which node and when, and what responses mean."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from penstock.client import errors
-from penstock.client.backoff import Backoff
 from penstock.client.cluster import Cluster, Leader, LeaderChange, Node, PartitionInfo, Topic, TopicPartition
 from penstock.client.consumer.fetch_plan import (
     ANSWERS_AHEAD,
@@ -29,6 +28,7 @@ from penstock.protocol.messages.fetch import (
 )
 from penstock.protocol.types import Uuid
 from penstock.records import kernel
+from penstock.runtime.backoff import Backoff
 
 ID = Uuid(bytes(15) + b"\x01")
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -67,13 +67,13 @@ class Given:
             return None
         return [(each.partition, each.fetch_offset) for topic in request.topics for each in topic.partitions]
 
-    def answer(self, *told: PartitionData, node_id: int = NODE, **fields: Any) -> Answer:
-        topic = FetchableTopicResponse(topic_id=ID, partitions=list(told))
+    def answer(self, *result: PartitionData, node_id: int = NODE, **fields: Any) -> Answer:
+        topic = FetchableTopicResponse(topic_id=ID, partitions=list(result))
         response = FetchResponse(session_id=7, responses=[topic], **fields)
         return self.plan.answered(node_id, response, self.now_ms)
 
 
-def told(partition: int, *, base_offset: int = 0, count: int = 0, **fields: Any) -> PartitionData:
+def result(partition: int, *, base_offset: int = 0, count: int = 0, **fields: Any) -> PartitionData:
     records = b""
     if count:
         rows = [(1, None, b"v", ())] * count
@@ -82,7 +82,7 @@ def told(partition: int, *, base_offset: int = 0, count: int = 0, **fields: Any)
     return PartitionData(partition_index=partition, records=records, **fields)
 
 
-def test_all_partitions_of_a_node_are_asked_for_at_once_and_waited_for() -> None:
+def test_all_partitions_of_a_node_share_one_waiting_fetch() -> None:
     given = Given(wait_ms=300, bytes_min=9, rack="north")
 
     request = given.request()
@@ -95,11 +95,11 @@ def test_all_partitions_of_a_node_are_asked_for_at_once_and_waited_for() -> None
     assert given.request(2) is None
 
 
-def test_what_came_is_queued_and_more_is_fetched_if_there_is_more() -> None:
+def test_responses_are_queued_and_more_is_fetched_if_there_is_more() -> None:
     given = Given()
     given.request()
 
-    (fetched,) = given.answer(told(0, count=3, high_watermark=100), told(1)).fetched
+    (fetched,) = given.answer(result(0, count=3, high_watermark=100), result(1)).fetched
 
     assert len(fetched.records.take(10)) == 3
     assert given.positions.of(P0).fetch_offset == 3
@@ -107,11 +107,11 @@ def test_what_came_is_queued_and_more_is_fetched_if_there_is_more() -> None:
     assert given.asked() == [(0, 3)], "of the second partition nothing changed"
 
 
-def test_at_the_end_of_the_log_the_next_fetch_waits_until_all_is_consumed() -> None:
+def test_at_the_log_end_the_next_fetch_waits_until_all_is_consumed() -> None:
     given = Given()
     given.positions.assign([P0])
     given.request()
-    (fetched,) = given.answer(told(0, count=3)).fetched
+    (fetched,) = given.answer(result(0, count=3)).fetched
     assert given.request() is None
 
     given.plan.finished(fetched, 0)
@@ -121,45 +121,45 @@ def test_at_the_end_of_the_log_the_next_fetch_waits_until_all_is_consumed() -> N
     assert request.max_wait_ms == 500
 
 
-def test_a_few_answers_are_fetched_ahead_and_no_more() -> None:
-    given = Given(partition_bytes_max=len(told(0, count=3).records or b""))
+def test_a_few_responses_are_fetched_ahead() -> None:
+    given = Given(partition_bytes_max=len(result(0, count=3).records or b""))
     given.positions.assign([P0])
     fetched = []
     for index in range(ANSWERS_AHEAD):
         assert given.request() is not None
-        fetched += given.answer(told(0, base_offset=3 * index, count=3, high_watermark=100)).fetched
+        fetched += given.answer(result(0, base_offset=3 * index, count=3, high_watermark=100)).fetched
 
     assert given.request() is None
     given.plan.finished(fetched[0], 0)
     assert given.request() is not None
 
 
-def test_beside_partitions_with_records_in_memory_nothing_is_waited_for() -> None:
+def test_next_to_buffered_partitions_fetches_do_not_wait() -> None:
     given = Given()
     given.request()
-    given.answer(told(0, count=3), told(1))
+    given.answer(result(0, count=3), result(1))
 
     request = given.request()
 
     assert request is not None
     assert request.max_wait_ms == 0
-    given.answer(told(1))
+    given.answer(result(1))
     assert given.request() is None
     assert given.plan.wake_at_ms(NODE, NOW_MS) == NOW_MS + HURRIED_PAUSE_MS
     given.now_ms += HURRIED_PAUSE_MS
     assert given.request() is not None
 
 
-def test_memory_is_bounded() -> None:
+def test_memory_is_limited() -> None:
     given = Given(bytes_max=100)
     given.request()
-    answer = given.answer(told(0, count=3, high_watermark=100))
+    answer = given.answer(result(0, count=3, high_watermark=100))
     assert given.plan.buffered_bytes == answer.fetched[0].records.size_bytes
 
-    given.answer(told(1))
+    given.answer(result(1))
     full = Given(bytes_max=50)
     full.request()
-    full.answer(told(0, count=3))
+    full.answer(result(0, count=3))
 
     assert full.request() is None
     assert given.request() is not None
@@ -167,17 +167,17 @@ def test_memory_is_bounded() -> None:
     assert given.plan.buffered_bytes == 0
 
 
-def test_an_answer_for_a_place_that_was_left_is_not_taken() -> None:
+def test_a_response_for_an_old_position_is_ignored() -> None:
     given = Given()
     given.request()
     given.positions.seek(P0, 50)
 
-    assert given.answer(told(0, count=3)).fetched == []
+    assert given.answer(result(0, count=3)).fetched == []
     given.positions.follow_leaders(given.cluster)
     assert given.asked() == [(0, 50)]
 
 
-def test_paused_partitions_are_forgotten() -> None:
+def test_paused_partitions_leave_the_session() -> None:
     given = Given()
     given.positions.of(P0).is_paused = True
 
@@ -187,12 +187,12 @@ def test_paused_partitions_are_forgotten() -> None:
 @pytest.mark.parametrize(
     "code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_TOPIC_ID]
 )
-def test_a_leader_that_moved_makes_metadata_stale_and_is_tried_again_later(code: ErrorCode) -> None:
+def test_a_moved_leader_makes_metadata_stale_and_is_retried_later(code: ErrorCode) -> None:
     given = Given()
     given.request()
 
     answer = given.answer(
-        told(0, error_code=code, current_leader=LeaderIdAndEpoch(leader_id=2, leader_epoch=5)),
+        result(0, error_code=code, current_leader=LeaderIdAndEpoch(leader_id=2, leader_epoch=5)),
         node_endpoints=[NodeEndpoint(node_id=2, host="two", port=2)],
     )
 
@@ -203,44 +203,44 @@ def test_a_leader_that_moved_makes_metadata_stale_and_is_tried_again_later(code:
     assert given.positions.of(P0).is_fetchable(NOW_MS + 100)
 
 
-def test_what_the_application_has_to_know_is_told() -> None:
+def test_errors_for_the_application_are_reported() -> None:
     given = Given()
     given.request()
 
-    answer = given.answer(told(0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    answer = given.answer(result(0, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
     assert answer.has_errors
     assert isinstance(given.positions.take_error(), errors.AuthorizationError)
 
 
-def test_an_offset_out_of_range_is_the_policys_business() -> None:
+def test_an_offset_out_of_range_is_reset_by_policy() -> None:
     given = Given()
     given.request()
 
-    given.answer(told(0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
+    given.answer(result(0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
 
     assert given.positions.of(P0).need is Need.RESET
 
 
-def test_a_near_replica_is_read_until_it_fails_or_time_is_up() -> None:
+def test_a_read_replica_is_used_until_it_fails_or_expires() -> None:
     given = Given(rack="north")
     given.request()
-    given.answer(told(0, preferred_read_replica=2))
+    given.answer(result(0, preferred_read_replica=2))
     assert given.plan.nodes(given.cluster, NOW_MS) == {1, 2}
 
     assert given.asked(2) == [(0, 0)]
-    given.answer(told(0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE), node_id=2)
+    given.answer(result(0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE), node_id=2)
 
     assert given.positions.of(P0).need is Need.NOTHING, "a follower may only be behind"
     request = given.request(1)
     assert request is not None, "the leader is asked for both, of which it knows already"
     assert (request.topics, request.forgotten_topics_data) == ([], [])
-    given.answer(told(0, preferred_read_replica=2))
+    given.answer(result(0, preferred_read_replica=2))
     given.now_ms += READ_REPLICA_MS
     assert given.plan.nodes(given.cluster, given.now_ms) == {1}
 
 
-def test_without_an_answer_everything_is_asked_for_again_later() -> None:
+def test_without_a_response_everything_is_fetched_again_later() -> None:
     given = Given()
     given.request()
 
@@ -251,10 +251,10 @@ def test_without_an_answer_everything_is_asked_for_again_later() -> None:
     assert given.asked() == [(0, 0), (1, 0)]
 
 
-def test_a_lost_session_is_opened_again_at_once() -> None:
+def test_a_lost_session_is_reopened_at_once() -> None:
     given = Given()
     given.request()
-    given.answer(told(0), told(1))
+    given.answer(result(0), result(1))
     given.request()
 
     given.answer(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -262,7 +262,7 @@ def test_a_lost_session_is_opened_again_at_once() -> None:
     assert given.asked() == [(0, 0), (1, 0)]
 
 
-def test_readers_of_committed_records_are_not_shown_aborted_ones() -> None:
+def test_read_committed_consumers_do_not_see_aborted_records() -> None:
     given = Given(isolation_level=1)
     given.request()
     rows = [(1, None, b"v", ())]
@@ -281,11 +281,11 @@ def test_readers_of_committed_records_are_not_shown_aborted_ones() -> None:
     assert given.positions.of(P0).end_offset == 4
 
 
-def test_the_session_is_ended_where_there_is_one() -> None:
+def test_an_open_session_is_closed() -> None:
     given = Given()
     assert given.plan.last_request(NODE) is None
     given.request()
-    given.answer(told(0))
+    given.answer(result(0))
 
     last = given.plan.last_request(NODE)
 
@@ -293,29 +293,29 @@ def test_the_session_is_ended_where_there_is_one() -> None:
     assert (last[0].session_id, last[0].session_epoch) == (7, -1)
 
 
-def test_what_is_consumed_costs_no_look_at_other_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consuming_does_not_look_at_other_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     """It looked at all of them for each portion of each: polling 5,000 partitions took 20 s of CPU."""
     given = Given()
     given.request()
-    (fetched,) = given.answer(told(0, count=3), told(1)).fetched
+    (fetched,) = given.answer(result(0, count=3), result(1)).fetched
     monkeypatch.setattr(Positions, "__iter__", _fail)
 
     assert given.plan.finished(fetched, NOW_MS)
 
 
-def test_a_partition_that_a_read_is_done_with_asks_for_nothing() -> None:
+def test_a_partition_that_a_read_has_finished_is_not_fetched() -> None:
     given = Given()
     given.request()
-    first, _ = given.answer(told(0, count=3), told(1, count=3)).fetched
+    first, _ = given.answer(result(0, count=3), result(1, count=3)).fetched
     first.state.is_parked = True
 
     assert not given.plan.finished(first, NOW_MS)
 
 
-def test_what_was_cut_is_fetched_again() -> None:
+def test_dropped_data_is_fetched_again() -> None:
     given = Given()
     given.request()
-    (fetched,) = given.answer(told(0, count=3), told(1)).fetched
+    (fetched,) = given.answer(result(0, count=3), result(1)).fetched
     generation = fetched.state.generation
     fetched.state.move(1, 4)
     fetched.is_cut = True

@@ -1,4 +1,4 @@
-"""Fetch sessions, the reader's side (KIP-227)."""
+"""The client side of fetch sessions (KIP-227)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def opened(wanted: dict[TopicPartition, Target]) -> FetchSession:
     return session
 
 
-def test_the_first_request_names_everything_and_asks_for_a_session() -> None:
+def test_the_first_request_is_full_and_opens_a_session() -> None:
     wish = FetchSession().next({FIRST: target(0), SECOND: target(5)})
 
     assert (wish.session_id, wish.epoch, wish.version_max) == (0, 0, None)
     assert named(wish) == [(0, 0), (1, 5)]
 
 
-def test_later_requests_name_what_changed_and_what_is_gone() -> None:
+def test_later_requests_have_changed_and_forgotten_partitions() -> None:
     session = opened({FIRST: target(0), SECOND: target(5)})
 
     wish = session.next({FIRST: target(3)})
@@ -52,7 +52,7 @@ def test_later_requests_name_what_changed_and_what_is_gone() -> None:
     assert (wish.epoch, named(wish), forgotten(wish)) == (2, [(1, 5)], [])
 
 
-def test_a_session_that_is_gone_is_opened_anew() -> None:
+def test_a_lost_session_is_reopened() -> None:
     session = opened({FIRST: target(0)})
     session.next({FIRST: target(1)})
 
@@ -63,7 +63,7 @@ def test_a_session_that_is_gone_is_opened_anew() -> None:
     assert (wish.session_id, wish.epoch, named(wish)) == (0, 0, [(0, 1)])
 
 
-def test_after_a_request_without_an_answer_the_old_session_is_ended_with_a_full_one() -> None:
+def test_after_a_request_without_a_response_a_full_request_replaces_the_session() -> None:
     session = opened({FIRST: target(0)})
     session.next({FIRST: target(1)})
 
@@ -73,7 +73,7 @@ def test_after_a_request_without_an_answer_the_old_session_is_ended_with_a_full_
     assert (wish.session_id, wish.epoch, named(wish)) == (7, 0, [(0, 1)])
 
 
-def test_a_node_without_room_is_asked_in_full_each_time() -> None:
+def test_a_node_without_room_for_sessions_gets_full_requests() -> None:
     session = FetchSession()
     session.next({FIRST: target(0)})
     session.answered(FetchResponse(session_id=0, responses=[]))
@@ -84,7 +84,7 @@ def test_a_node_without_room_is_asked_in_full_each_time() -> None:
     assert not session.is_open
 
 
-def test_a_topic_that_was_made_anew_replaces_the_old_one() -> None:
+def test_a_recreated_topic_replaces_the_old_one() -> None:
     session = opened({FIRST: target(3)})
 
     wish = session.next({FIRST: target(0, NEW_ID)})
@@ -94,7 +94,7 @@ def test_a_topic_that_was_made_anew_replaces_the_old_one() -> None:
     assert session.name_of("", NEW_ID) == "orders"
 
 
-def test_topics_go_by_name_where_an_id_is_not_known_and_that_begins_a_new_session() -> None:
+def test_topics_go_by_name_in_a_new_session_if_an_id_is_unknown() -> None:
     session = opened({FIRST: target(0)})
 
     wish = session.next({FIRST: target(0, ZERO_UUID)})
@@ -103,11 +103,11 @@ def test_topics_go_by_name_where_an_id_is_not_known_and_that_begins_a_new_sessio
     assert session.name_of("orders", ZERO_UUID) == "orders"
 
 
-def test_old_brokers_know_no_ids() -> None:
+def test_old_brokers_have_no_topic_ids() -> None:
     assert FetchSession().next({FIRST: target(0)}, knows_ids=False).version_max == 12
 
 
-def test_the_count_of_requests_goes_round() -> None:
+def test_the_session_epoch_wraps() -> None:
     session = opened({FIRST: target(0)})
     session._epoch = EPOCH_MAX
     session.answered(FetchResponse(session_id=7, responses=[]))
@@ -115,7 +115,7 @@ def test_the_count_of_requests_goes_round() -> None:
     assert session.next({FIRST: target(0)}).epoch == 1
 
 
-def test_the_last_request_ends_the_session() -> None:
+def test_the_last_request_closes_the_session() -> None:
     session = opened({FIRST: target(0)})
 
     wish = session.last()

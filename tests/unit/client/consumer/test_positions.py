@@ -1,4 +1,4 @@
-"""Where a consumer stands, and how it comes to stand there."""
+"""The positions of a consumer, and how they are found."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from penstock.client import errors
-from penstock.client.backoff import Backoff
 from penstock.client.cluster import Cluster, Leader, PartitionInfo, Topic, TopicPartition
 from penstock.client.consumer.positions import (
     EARLIEST,
@@ -18,7 +17,8 @@ from penstock.client.consumer.positions import (
     Reset,
     ResetPolicy,
 )
-from penstock.client.group.nouns import Offset
+from penstock.client.group.types import Offset
+from penstock.runtime.backoff import Backoff
 
 ORDERS = TopicPartition("orders", 0)
 OTHERS = TopicPartition("orders", 1)
@@ -40,7 +40,7 @@ def cluster(leader_id: int, epoch: int) -> Cluster:
 
 
 def read_up_to(found: Positions, offset: int, *, epoch: int) -> PartitionState:
-    """A partition that was read up to `offset`, the last of it in `epoch`."""
+    """A partition that was read up to `offset`, with the last record in `epoch`."""
     found.assign([ORDERS])
     state = found.of(ORDERS)
     state.go_to(0, -1)
@@ -59,11 +59,11 @@ def read_up_to(found: Positions, offset: int, *, epoch: int) -> PartitionState:
         ("by_duration:PT1H", Reset(WALL_MS - 3_600_000)),
     ],
 )
-def test_a_policy_says_where_to_go(text: str, reset: Reset | None) -> None:
+def test_reset_policies(text: str, reset: Reset | None) -> None:
     assert ResetPolicy(text, lambda: WALL_MS).reset() == reset
 
 
-def test_without_a_group_the_policy_decides_at_once() -> None:
+def test_without_a_group_the_policy_applies_at_once() -> None:
     found = positions("latest")
 
     assert found.assign([ORDERS, OTHERS]) == (ORDERS, OTHERS)
@@ -72,10 +72,10 @@ def test_without_a_group_the_policy_decides_at_once() -> None:
     assert not found.of(ORDERS).is_fetchable(NOW_MS)
 
 
-def test_with_a_group_the_committed_offset_comes_first_and_then_the_policy() -> None:
+def test_with_a_group_the_committed_offset_comes_before_the_policy() -> None:
     found = positions(has_group=True)
     found.assign([ORDERS, OTHERS])
-    wanted = found.wanting(Need.COMMITTED, NOW_MS)
+    wanted = found.needing(Need.COMMITTED, NOW_MS)
     asked = {state.partition: state.generation for state in wanted}
 
     found.take_committed(asked, {ORDERS: Offset(7, 2)})
@@ -85,16 +85,16 @@ def test_with_a_group_the_committed_offset_comes_first_and_then_the_policy() -> 
     assert found.of(OTHERS).need is Need.RESET
 
 
-def test_no_place_and_no_policy_is_told_at_every_poll() -> None:
+def test_no_offset_and_no_policy_is_raised_by_every_poll() -> None:
     found = positions("none")
     found.assign([ORDERS])
 
     for _ in range(2):
         assert isinstance(found.take_error(), errors.NoOffset)
-    assert not found.wanting(Need.RESET, NOW_MS)
+    assert not found.needing(Need.RESET, NOW_MS)
 
 
-def test_a_new_assignment_keeps_the_place_of_what_stays() -> None:
+def test_a_new_assignment_keeps_positions_of_kept_partitions() -> None:
     found = positions()
     found.assign([ORDERS])
     found.seek(ORDERS, 5)
@@ -106,7 +106,7 @@ def test_a_new_assignment_keeps_the_place_of_what_stays() -> None:
         found.of(ORDERS)
 
 
-def test_an_answer_to_an_older_question_is_not_taken() -> None:
+def test_a_response_to_an_older_lookup_is_ignored() -> None:
     found = positions(has_group=True)
     found.assign([ORDERS])
     asked = {ORDERS: found.of(ORDERS).generation}
@@ -122,18 +122,18 @@ def test_an_answer_to_an_older_question_is_not_taken() -> None:
     assert found.take_error() is None
 
 
-def test_what_failed_is_left_alone_for_a_while() -> None:
+def test_a_failed_lookup_backs_off() -> None:
     found = positions()
     found.assign([ORDERS])
 
     found.retry(ORDERS, found.of(ORDERS).generation, NOW_MS)
 
-    assert found.wanting(Need.RESET, NOW_MS) == []
+    assert found.needing(Need.RESET, NOW_MS) == []
     assert found.wake_at_ms(NOW_MS) == NOW_MS + 100
-    assert [state.partition for state in found.wanting(Need.RESET, NOW_MS + 100)] == [ORDERS]
+    assert [state.partition for state in found.needing(Need.RESET, NOW_MS + 100)] == [ORDERS]
 
 
-def test_an_offset_out_of_range_goes_where_the_policy_says() -> None:
+def test_an_offset_out_of_range_is_reset_by_the_policy() -> None:
     found = positions("latest")
     found.assign([ORDERS])
     found.seek(ORDERS, 500)
@@ -143,7 +143,7 @@ def test_an_offset_out_of_range_goes_where_the_policy_says() -> None:
     assert (found.of(ORDERS).need, found.of(ORDERS).reset) == (Need.RESET, LATEST)
 
 
-def test_an_offset_out_of_range_is_an_error_where_there_is_no_policy() -> None:
+def test_an_offset_out_of_range_is_an_error_without_a_policy() -> None:
     found = positions("none")
     found.assign([ORDERS])
     found.take_error()
@@ -156,7 +156,7 @@ def test_an_offset_out_of_range_is_an_error_where_there_is_no_policy() -> None:
     assert "500" in str(error)
 
 
-def test_what_was_fetched_before_the_log_was_cut_is_given_first() -> None:
+def test_buffered_records_before_a_truncation_are_returned_first() -> None:
     found = positions()
     state = read_up_to(found, 10, epoch=1)
     state.fetch_offset = 20
@@ -173,7 +173,7 @@ def test_what_was_fetched_before_the_log_was_cut_is_given_first() -> None:
 # KIP-320
 
 
-def test_a_new_leader_has_to_confirm_what_was_read() -> None:
+def test_a_new_leader_must_validate_the_position() -> None:
     found = positions()
     state = read_up_to(found, 10, epoch=1)
 
@@ -197,7 +197,7 @@ def test_the_same_leader_is_not_asked_twice() -> None:
     assert state.need is Need.NOTHING
 
 
-def test_a_place_without_an_epoch_cannot_be_confirmed() -> None:
+def test_a_position_without_an_epoch_cannot_be_validated() -> None:
     found = positions()
     found.assign([ORDERS])
     found.seek(ORDERS, 10)
@@ -207,7 +207,7 @@ def test_a_place_without_an_epoch_cannot_be_confirmed() -> None:
     assert found.of(ORDERS).is_fetchable(NOW_MS)
 
 
-def test_a_log_that_was_cut_below_the_place_is_read_from_the_cut() -> None:
+def test_a_log_truncated_below_the_position_is_read_from_the_truncation() -> None:
     found = positions()
     state = read_up_to(found, 10, epoch=1)
     found.follow_leaders(cluster(2, 3))
@@ -217,7 +217,7 @@ def test_a_log_that_was_cut_below_the_place_is_read_from_the_cut() -> None:
     assert (state.offset, state.epoch, state.need) == (8, 1, Need.NOTHING)
 
 
-def test_a_log_that_was_cut_is_an_error_where_there_is_no_policy() -> None:
+def test_a_truncated_log_is_an_error_without_a_policy() -> None:
     found = positions("none")
     state = read_up_to(found, 10, epoch=1)
     state.error = None
@@ -229,7 +229,7 @@ def test_a_log_that_was_cut_is_an_error_where_there_is_no_policy() -> None:
     assert state.offset == 10
 
 
-def test_only_what_waits_in_memory_is_dropped_where_the_cut_is_behind_the_reader() -> None:
+def test_only_buffered_records_are_dropped_if_the_truncation_is_after_the_position() -> None:
     found = positions()
     state = read_up_to(found, 10, epoch=1)
     state.fetch_offset = 20
@@ -242,7 +242,7 @@ def test_only_what_waits_in_memory_is_dropped_where_the_cut_is_behind_the_reader
     assert state.generation > generation
 
 
-def test_a_leader_that_knows_nothing_of_the_epoch_leads_to_a_reset() -> None:
+def test_a_leader_that_does_not_know_the_epoch_causes_a_reset() -> None:
     found = positions()
     state = read_up_to(found, 10, epoch=1)
     found.follow_leaders(cluster(2, 3))
@@ -255,7 +255,7 @@ def test_a_leader_that_knows_nothing_of_the_epoch_leads_to_a_reset() -> None:
 @pytest.mark.parametrize(
     ("attribute", "value"), [("is_paused", True), ("is_parked", True), ("stop_offset", 0)]
 )
-def test_what_is_held_back_is_not_fetched(attribute: str, value: Any) -> None:
+def test_parked_partitions_are_not_fetched(attribute: str, value: Any) -> None:
     found = positions()
     found.assign([ORDERS])
     found.seek(ORDERS, 0)
@@ -266,7 +266,7 @@ def test_what_is_held_back_is_not_fetched(attribute: str, value: Any) -> None:
     assert not found.of(ORDERS).is_fetchable(NOW_MS)
 
 
-def test_a_rewind_leads_to_the_last_commit_or_to_where_reading_began() -> None:
+def test_a_rewind_goes_to_the_last_commit_or_the_start() -> None:
     positions = Positions(ResetPolicy("latest", lambda: 0), has_group=True, backoff=Backoff(1, 1))
     committed, begun, untouched = (TopicPartition("orders", index) for index in range(3))
     positions.assign([committed, begun, untouched])
@@ -284,7 +284,7 @@ def test_a_rewind_leads_to_the_last_commit_or_to_where_reading_began() -> None:
     assert positions.of(untouched).generation == generation, "what was fetched ahead is kept"
 
 
-def test_a_rewind_after_a_cut_log_still_gives_what_was_not_committed() -> None:
+def test_a_rewind_after_truncation_returns_uncommitted_records() -> None:
     positions = Positions(ResetPolicy("earliest", lambda: 0), has_group=True, backoff=Backoff(1, 1))
     partition = TopicPartition("orders", 0)
     positions.assign([partition])

@@ -1,4 +1,4 @@
-"""What belongs to a bounded read, and what becomes of it."""
+"""Bounded reads."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from penstock.client import errors
-from penstock.client.backoff import Backoff
 from penstock.client.cluster import TopicPartition
 from penstock.client.consumer.fetch_plan import Fetched
 from penstock.client.consumer.positions import Positions, ResetPolicy
 from penstock.client.consumer.read import Bounds, Columns, ReadPlan, bounds_of, read_schema, table_of
 from penstock.records import kernel
 from penstock.records.batch import Record
+from penstock.runtime.backoff import Backoff
 
 P0, P1, P2 = TopicPartition("orders", 0), TopicPartition("bills", 1), TopicPartition("bills", 2)
 
@@ -37,7 +37,7 @@ def fetched(positions: Positions, partition: TopicPartition, offsets: list[int])
     return Fetched(state, records)
 
 
-def test_bounds() -> None:
+def test_bounds_are_parsed() -> None:
     moment = datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.UTC)
 
     assert bounds_of("end") == Bounds()
@@ -49,7 +49,7 @@ def test_bounds() -> None:
             bounds_of(wrong)
 
 
-def test_only_what_belongs_to_the_read_is_fetched(positions: Positions) -> None:
+def test_only_partitions_of_the_read_are_fetched(positions: Positions) -> None:
     positions.seek(P1, 10)
 
     plan = ReadPlan(positions, {P0: 5, P1: 10})
@@ -60,7 +60,7 @@ def test_only_what_belongs_to_the_read_is_fetched(positions: Positions) -> None:
     assert all(state.is_fetchable(0) for state in positions)
 
 
-def test_a_read_of_many_partitions_looks_at_each_a_few_times(
+def test_a_read_of_many_partitions_checks_each_a_few_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It looked at all of them for each portion: reading 5,000 partitions took 13 s of CPU."""
@@ -89,7 +89,7 @@ def test_a_read_of_many_partitions_looks_at_each_a_few_times(
     assert looks <= 3 * len(partitions)
 
 
-def test_a_partition_that_is_taken_away_or_passed_over_is_not_waited_for(positions: Positions) -> None:
+def test_revoked_or_skipped_partitions_are_not_waited_for(positions: Positions) -> None:
     plan = ReadPlan(positions, {P0: 5, P1: 5, P2: 5})
     positions.assign([P0, P1])
     positions.of(P0).move(5, 0)
@@ -100,7 +100,7 @@ def test_a_partition_that_is_taken_away_or_passed_over_is_not_waited_for(positio
     assert plan.is_done
 
 
-def test_columns_have_the_place_of_every_row(positions: Positions) -> None:
+def test_columns_have_the_partition_and_offset_of_every_row(positions: Positions) -> None:
     plan = ReadPlan(positions, {P0: 5, P1: 3})
 
     batches = [plan.columns(fetched(positions, P1, [0, 1, 2, 3])), plan.columns(fetched(positions, P0, [4]))]
@@ -118,7 +118,7 @@ def test_columns_have_the_place_of_every_row(positions: Positions) -> None:
         assert batch.schema == read_schema()
 
 
-def test_answers_of_any_size_have_the_place_of_their_partition(positions: Positions) -> None:
+def test_responses_of_any_size_have_their_partition(positions: Positions) -> None:
     plan = ReadPlan(positions, {P0: 10, P1: 10})
 
     batches = [
@@ -137,7 +137,7 @@ def test_answers_of_any_size_have_the_place_of_their_partition(positions: Positi
     assert table.num_rows == 9
 
 
-def test_headers_may_be_left_out(positions: Positions) -> None:
+def test_headers_are_optional(positions: Positions) -> None:
     plan = ReadPlan(positions, {P0: 5}, columns=Columns(headers=False))
 
     batch = plan.columns(fetched(positions, P0, [0]))
@@ -147,7 +147,7 @@ def test_headers_may_be_left_out(positions: Positions) -> None:
     assert batch.schema == read_schema(Columns(headers=False)) == plan.schema
 
 
-def test_whose_times_are_is_told_if_it_is_asked(positions: Positions) -> None:
+def test_timestamp_types_are_optional(positions: Positions) -> None:
     plan = ReadPlan(positions, {P0: 5}, columns=Columns(headers=False, timestamp_types=True))
 
     batch = plan.columns(fetched(positions, P0, [0, 1]))
@@ -157,7 +157,7 @@ def test_whose_times_are_is_told_if_it_is_asked(positions: Positions) -> None:
     assert batch.schema == read_schema(Columns(headers=False, timestamp_types=True)) == plan.schema
 
 
-def test_a_limit_ends_the_read_and_tells_where_to_go_on(positions: Positions) -> None:
+def test_a_limit_ends_the_read_and_sets_the_position(positions: Positions) -> None:
     plan = ReadPlan(positions, {P0: 100}, limit=2)
 
     batch = plan.columns(fetched(positions, P0, [0, 5, 9, 10]))
@@ -180,7 +180,7 @@ def test_a_read_is_done_when_every_partition_is_at_its_end(positions: Positions)
     assert plan.is_done
 
 
-def test_a_partition_that_was_taken_away_is_not_waited_for(positions: Positions) -> None:
+def test_a_revoked_partition_is_not_waited_for(positions: Positions) -> None:
     plan = ReadPlan(positions, {P0: 5, P1: 3})
     positions.of(P0).move(5, -1)
 
@@ -189,7 +189,7 @@ def test_a_partition_that_was_taken_away_is_not_waited_for(positions: Positions)
     assert plan.is_done
 
 
-def test_nothing_below_the_end_is_no_batch(positions: Positions) -> None:
+def test_a_source_without_rows_makes_no_batch(positions: Positions) -> None:
     plan = ReadPlan(positions, {P0: 4})
 
     assert plan.columns(fetched(positions, P0, [4, 5])) is None

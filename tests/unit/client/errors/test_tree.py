@@ -1,4 +1,4 @@
-"""The tree of exceptions, held to the table of codes that it is made from."""
+"""The tree of exceptions, compared with the table of error codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLASSES = [
     for name in errors.__all__
     if inspect.isclass(value := getattr(errors, name))
     and issubclass(value, errors.PenstockError)
-    and not issubclass(value, ExceptionGroup)  # it is made of others
+    and not issubclass(value, ExceptionGroup)  # it is made of other errors
 ]
 FAMILIES = {
     errors.BrokerError,
@@ -30,12 +30,12 @@ FAMILIES = {
 }
 
 
-def test_every_code_but_none_has_one_class() -> None:
+def test_every_code_except_none_has_one_class() -> None:
     assert set(BY_CODE) == set(ErrorCode) - {ErrorCode.NONE}
     assert len(set(BY_CODE.values())) == len(BY_CODE)
 
 
-def test_every_class_is_seen_from_outside() -> None:
+def test_every_class_is_exported() -> None:
     assert set(BY_CODE.values()) <= set(CLASSES)
     assert {each for each in CLASSES if issubclass(each, errors.BrokerError)} == {
         *BY_CODE.values()
@@ -43,7 +43,7 @@ def test_every_class_is_seen_from_outside() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(BY_CODE), ids=lambda code: code.name)
-def test_an_error_of_a_code_says_what_the_table_says(code: ErrorCode) -> None:
+def test_an_error_has_the_message_of_its_code(code: ErrorCode) -> None:
     error = errors.of(int(code))
 
     assert error.code is code
@@ -52,37 +52,37 @@ def test_an_error_of_a_code_says_what_the_table_says(code: ErrorCode) -> None:
     assert code.name in str(error)
 
 
-def test_help_tells_what_the_table_says() -> None:
-    assert errors.InvalidGroupId.__doc__ == "INVALID_GROUP_ID (24): the group's id is not valid."
+def test_help_shows_the_message_of_the_code() -> None:
+    assert errors.InvalidGroupId.__doc__ == "INVALID_GROUP_ID (24): the group id is not valid."
     assert all(kind.__doc__ for kind in CLASSES)
 
 
-def test_the_brokers_own_words_go_before_the_tables() -> None:
+def test_the_brokers_message_replaces_the_default() -> None:
     error = errors.of(ErrorCode.INVALID_CONFIG, "retention.ms=x: must be an integer", about="orders")
 
     assert str(error).startswith("orders: retention.ms=x: must be an integer; ")
     assert ErrorCode.INVALID_CONFIG.message not in str(error)
 
 
-def test_empty_words_of_a_broker_are_no_words() -> None:
+def test_an_empty_message_of_a_broker_is_ignored() -> None:
     assert ErrorCode.INVALID_CONFIG.message in str(errors.of(ErrorCode.INVALID_CONFIG, ""))
 
 
-def test_a_code_of_the_future_is_named_by_its_number() -> None:
+def test_an_unknown_code_is_shown_by_its_number() -> None:
     error = errors.of(4711)
 
     assert type(error) is errors.UnknownServerError
     assert "4711" in str(error)
 
 
-def test_no_error_is_refused() -> None:
+def test_none_is_not_an_error() -> None:
     with pytest.raises(AssertionError):
         errors.of(0)
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
-def test_an_exception_travels_to_another_process(kind: type[errors.PenstockError]) -> None:
-    error = kind("words")
+def test_an_exception_can_be_pickled(kind: type[errors.PenstockError]) -> None:
+    error = kind("message")
     error.__dict__["about"] = "orders-0"
 
     arrived = pickle.loads(pickle.dumps(error))
@@ -93,8 +93,8 @@ def test_an_exception_travels_to_another_process(kind: type[errors.PenstockError
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
-def test_words_are_a_sentence_without_its_end(kind: type[errors.PenstockError]) -> None:
-    for part in (kind.advice, kind()._own_words()):
+def test_messages_have_no_final_dot(kind: type[errors.PenstockError]) -> None:
+    for part in (kind.advice, kind()._default_message()):
         assert not part.endswith(".")
         assert "\n" not in part
         assert part[:1] == part[:1].lower()
@@ -112,7 +112,7 @@ def test_words_are_a_sentence_without_its_end(kind: type[errors.PenstockError]) 
         (errors.ClientClosed, RuntimeError),
     ],
 )
-def test_an_exception_is_also_what_python_people_catch(
+def test_exceptions_have_the_base_classes_of_the_standard_library(
     kind: type[errors.PenstockError], base: type[Exception]
 ) -> None:
     assert issubclass(kind, base)
@@ -127,7 +127,7 @@ def test_a_family_is_caught_as_one() -> None:
         raise errors.of(ErrorCode.PRODUCER_FENCED)
 
 
-def test_commands_that_are_advised_exist() -> None:
+def test_advised_commands_exist() -> None:
     advised = {line for kind in CLASSES for line in re.findall(r"`penstock ([^`]*)`", kind.advice)}
 
     assert advised
@@ -137,7 +137,7 @@ def test_commands_that_are_advised_exist() -> None:
         assert not rest or (isinstance(command, Group) and rest in command.commands), line
 
 
-def test_several_failures_travel_together() -> None:
+def test_items_failed_holds_several_errors() -> None:
     failed = errors.ItemsFailed.of(
         "topics", {"a": errors.of(ErrorCode.TOPIC_ALREADY_EXISTS), "b": errors.TimedOut("late")}, {"c": 1}
     )
@@ -149,12 +149,12 @@ def test_several_failures_travel_together() -> None:
     assert arrived.results == {"c": 1}
 
 
-def test_an_unreachable_cluster_is_told_address_by_address() -> None:
+def test_an_unreachable_cluster_is_reported_by_address() -> None:
     error = errors.NoBrokersAvailable(attempts={"a:9092": "connection refused", "b:9092": "no such host"})
 
     assert "a:9092: connection refused; b:9092: no such host" in str(error)
 
 
-def test_a_subclass_without_words_tells_its_own() -> None:
-    assert str(errors.ClientClosed()) == "the client was closed, and takes no more calls; make a new one"
+def test_a_subclass_without_a_message_uses_its_docstring() -> None:
+    assert str(errors.ClientClosed()) == "the client is closed; create a new client"
     assert repr(errors.CommitFailed("late")).startswith("CommitFailed('late; ")

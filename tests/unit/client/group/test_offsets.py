@@ -1,4 +1,4 @@
-"""Offsets: requests and answers in all versions, and what is tried again, refused or raised."""
+"""Offsets: requests and responses in all versions, and what is retried or raised."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from penstock.client import errors
 from penstock.client.cluster import Cluster, PartitionInfo, Topic, TopicPartition
-from penstock.client.group.nouns import GroupMetadata, Offset
 from penstock.client.group.offsets import GroupOffsets, commit_request, fetch_request, read_commit, read_fetch
+from penstock.client.group.types import GroupMetadata, Offset
 from penstock.client.settings import ConsumerSettings
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.codec import codec
@@ -32,7 +32,7 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from penstock.protocol.types import Uuid
-from penstock.testing.loop import VirtualLoop, run_virtual
+from simulator.loop import VirtualLoop, run_virtual
 
 TOPIC_ID = Uuid(b"orders..........")
 TOPIC = Topic("orders", TOPIC_ID, partitions=(PartitionInfo(0), PartitionInfo(1)))
@@ -42,7 +42,7 @@ WHO = GroupMetadata("billing", 3, "me", None)
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_a_commit_can_be_written_in_every_version_that_kafka_serves(version: int) -> None:
+def test_a_commit_can_be_encoded_in_every_version(version: int) -> None:
     request = commit_request({ZERO: Offset(5, 2, "note"), ONE: Offset(7)}, WHO, CLUSTER)
 
     data = codec(OffsetCommitRequest, version).encode(request)
@@ -56,7 +56,7 @@ def test_a_commit_can_be_written_in_every_version_that_kafka_serves(version: int
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_answers_to_commits_are_read_by_name_and_by_id(version: int) -> None:
+def test_commit_responses_are_read_by_name_and_by_id(version: int) -> None:
     response = OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
@@ -77,7 +77,7 @@ def test_answers_to_commits_are_read_by_name_and_by_id(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_a_lookup_can_be_written_and_its_answer_read_in_every_version(version: int) -> None:
+def test_a_lookup_can_be_encoded_and_decoded_in_every_version(version: int) -> None:
     request = fetch_request([ONE, ZERO], WHO, CLUSTER, version=version, is_stable=version >= 7)
     read, _ = codec(OffsetFetchRequest, version).decode(codec(OffsetFetchRequest, version).encode(request))
     topics = read.groups[0].topics if version >= 8 else read.topics
@@ -120,7 +120,7 @@ Answer = dict[TopicPartition, ErrorCode] | Exception | OffsetFetchResponse
 
 
 class Broker:
-    """Stands in for `ClusterClient`: answers commits with errors that were laid out, one request after the other."""
+    """Replaces `ClusterClient`: responds to commits with prepared errors, one request after the other."""
 
     def __init__(self, *answers: Answer, last_version: int = 10) -> None:
         self.answers = list(answers)
@@ -197,7 +197,7 @@ def commit(
         ErrorCode.REQUEST_TIMED_OUT,
     ],
 )
-def test_only_what_was_refused_for_now_is_committed_again(error: ErrorCode) -> None:
+def test_only_retriable_partitions_are_committed_again(error: ErrorCode) -> None:
     broker = Broker({ONE: error})
 
     commit(broker)
@@ -205,7 +205,7 @@ def test_only_what_was_refused_for_now_is_committed_again(error: ErrorCode) -> N
     assert [len(request.topics[0].partitions) for request, _ in broker.asked] == [2, 1]
 
 
-def test_a_commit_that_lost_its_connection_finds_the_coordinator_again() -> None:
+def test_a_commit_that_lost_its_connection_looks_up_the_coordinator() -> None:
     broker = Broker(errors.Disconnected())
 
     commit(broker)
@@ -214,7 +214,7 @@ def test_a_commit_that_lost_its_connection_finds_the_coordinator_again() -> None
     assert len(broker.asked) == 2
 
 
-def test_a_commit_that_cannot_be_made_in_time_says_why() -> None:
+def test_a_commit_that_times_out_has_a_reason() -> None:
     broker = Broker(*[{ZERO: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}] * 1000)
 
     with pytest.raises(errors.TimedOut, match="COORDINATOR_LOAD_IN_PROGRESS"):
@@ -230,13 +230,13 @@ def test_a_commit_that_cannot_be_made_in_time_says_why() -> None:
         ErrorCode.GROUP_ID_NOT_FOUND,
     ],
 )
-def test_a_member_that_was_put_out_cannot_commit_and_is_told(error: ErrorCode) -> None:
-    told: list[ErrorCode] = []
+def test_a_removed_member_cannot_commit(error: ErrorCode) -> None:
+    reported: list[ErrorCode] = []
 
     with pytest.raises(errors.CommitFailed, match=error.name):
-        commit(Broker({ZERO: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ONE: error}), on_refused=told.append)
+        commit(Broker({ZERO: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ONE: error}), on_refused=reported.append)
 
-    assert told == [error]
+    assert reported == [error]
 
 
 @pytest.mark.parametrize(
@@ -249,33 +249,33 @@ def test_a_member_that_was_put_out_cannot_commit_and_is_told(error: ErrorCode) -
         (ErrorCode.REBALANCE_IN_PROGRESS, errors.RebalanceInProgress),
     ],
 )
-def test_what_waiting_does_not_cure_is_raised(error: ErrorCode, kind: type[errors.BrokerError]) -> None:
+def test_fatal_errors_are_raised(error: ErrorCode, kind: type[errors.BrokerError]) -> None:
     with pytest.raises(kind):
         commit(Broker({ZERO: error}))
 
 
-def test_a_member_that_was_put_out_looks_up_as_anybody_may() -> None:
-    """Its commit would be refused; a lookup harms nobody, and must not end the application's poll."""
-    told: list[ErrorCode] = []
+def test_a_removed_member_looks_up_without_a_member_id() -> None:
+    """Its commit would be rejected; a lookup does no harm, and must not fail the application's poll."""
+    reported: list[ErrorCode] = []
     refusal = OffsetFetchResponse(
         groups=[
             OffsetFetchResponseGroup(group_id="billing", topics=[], error_code=ErrorCode.UNKNOWN_MEMBER_ID)
         ]
     )
     broker = Broker(refusal, lookup_answer(9))
-    offsets = GroupOffsets(broker, "billing", on_refused=told.append)  # type: ignore[arg-type]
+    offsets = GroupOffsets(broker, "billing", on_refused=reported.append)  # type: ignore[arg-type]
 
     async def who() -> GroupMetadata:
-        return GroupMetadata("billing") if told else WHO
+        return GroupMetadata("billing") if reported else WHO
 
     found = run_virtual(VirtualLoop(), offsets.committed([ZERO, ONE], who, deadline_ms=10_000))
 
     assert found == {ZERO: Offset(5, 2, "note")}
-    assert told == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert reported == [ErrorCode.UNKNOWN_MEMBER_ID]
     assert [request.groups[0].member_id for request, _ in broker.asked] == ["me", None]
 
 
-def test_topics_are_named_by_id_only_where_all_ids_are_known() -> None:
+def test_topics_go_by_id_only_if_all_ids_are_known() -> None:
     broker = Broker()
     commit(broker)
     assert broker.asked[0][1] == 10
@@ -289,8 +289,8 @@ def test_topics_are_named_by_id_only_where_all_ids_are_known() -> None:
     assert broker.asked[0][1] == 6
 
 
-def test_a_topic_that_is_gone_is_reported_when_the_others_are_committed() -> None:
-    """It was asked for again until the time was over, and with it a whole rebalance."""
+def test_a_deleted_topic_is_reported_after_the_others_are_committed() -> None:
+    """It was retried until the timeout, which delayed a whole rebalance."""
     gone = replace(TOPIC, name="gone", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     lost = TopicPartition("gone", 0)
     broker = Broker(
@@ -306,7 +306,7 @@ def test_a_topic_that_is_gone_is_reported_when_the_others_are_committed() -> Non
     ] == [[("gone", 1), ("orders", 1)], [("orders", 1)]]
 
 
-def test_nothing_to_commit_asks_nobody() -> None:
+def test_an_empty_commit_sends_no_request() -> None:
     broker = Broker()
     commit(broker, [])
     assert broker.asked == []

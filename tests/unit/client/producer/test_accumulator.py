@@ -1,4 +1,4 @@
-"""Which batches are due when, in which order they are taken, and what runs out of time; time is a number here."""
+"""Which batches are due when, their order, and expiry; time is a number here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.client.producer.accumulator import Accumulator, Line
-from penstock.client.producer.idempotence import Idempotence, Identity
+from penstock.client.producer.idempotence import Idempotence, ProducerIdAndEpoch
 from penstock.records.producing import Intake, ProducerBatch, TopicQueues
 
 LINGER_MS = 10
@@ -57,11 +57,13 @@ class World:
 
     def due(self) -> list[tuple[int, int]]:
         """Nodes and partitions with something to send now; partition 2 has no leader."""
-        survey = self.accumulator.survey(self.now_ms, lambda topic, index: None if index == 2 else 7)
-        return [(node, line.partition) for node, lines in survey.by_node.items() for line in lines]
+        check_ready = self.accumulator.check_ready(
+            self.now_ms, lambda topic, index: None if index == 2 else 7
+        )
+        return [(node, line.partition) for node, lines in check_ready.by_node.items() for line in lines]
 
     def line(self, partition: int = 0) -> Line:
-        self.accumulator.survey(self.now_ms, lambda topic, index: 7)
+        self.accumulator.check_ready(self.now_ms, lambda topic, index: 7)
         return next(line for line in self.accumulator.lines if line.partition == partition)
 
     def take(self, partition: int = 0) -> ProducerBatch:
@@ -79,16 +81,16 @@ def world() -> World:
     return World()
 
 
-def test_a_batch_is_due_when_it_has_lingered(world: World) -> None:
+def test_a_batch_is_due_after_linger_ms(world: World) -> None:
     world.send("a")
     assert world.due() == []
-    survey = world.accumulator.survey(0, lambda topic, index: 7)
-    assert survey.next_ms == LINGER_MS
+    check_ready = world.accumulator.check_ready(0, lambda topic, index: 7)
+    assert check_ready.next_ms == LINGER_MS
     world.now_ms = LINGER_MS
     assert world.due() == [(7, 0)]
 
 
-def test_a_full_batch_is_due_at_once_and_the_one_behind_it_is_not(world: World) -> None:
+def test_a_full_batch_is_due_at_once_and_the_next_is_not(world: World) -> None:
     world.send("a" * 100)
     world.send("b" * 100)
     assert world.due() == [(7, 0)]
@@ -97,7 +99,7 @@ def test_a_full_batch_is_due_at_once_and_the_one_behind_it_is_not(world: World) 
     assert not world.accumulator.has_due(world.line(), world.now_ms)
 
 
-def test_urgency_and_flushing_end_all_lingering(world: World) -> None:
+def test_urgency_and_flush_end_lingering(world: World) -> None:
     world.send("a")
     world.accumulator.is_urgent = True
     assert world.due() == [(7, 0)]
@@ -106,14 +108,14 @@ def test_urgency_and_flushing_end_all_lingering(world: World) -> None:
     assert world.due() == [(7, 0)]
 
 
-def test_partitions_without_a_leader_are_told(world: World) -> None:
+def test_partitions_without_a_leader_are_reported(world: World) -> None:
     world.send("a", 2)
     world.now_ms = LINGER_MS
-    survey = world.accumulator.survey(world.now_ms, lambda topic, index: None)
-    assert [line.partition for line in survey.leaderless] == [2]
+    check_ready = world.accumulator.check_ready(world.now_ms, lambda topic, index: None)
+    assert [line.partition for line in check_ready.leaderless] == [2]
 
 
-def test_a_batch_to_be_sent_again_goes_before_newer_ones_and_not_too_early(world: World) -> None:
+def test_a_retry_goes_before_newer_batches_after_its_backoff(world: World) -> None:
     world.send("a" * 100)
     world.send("b" * 100)
     world.send("c" * 100)
@@ -126,9 +128,9 @@ def test_a_batch_to_be_sent_again_goes_before_newer_ones_and_not_too_early(world
     assert first.attempts == 2
 
 
-def test_repetitions_come_back_in_order_whatever_order_they_failed_in() -> None:
+def test_retries_return_in_order_whatever_the_order_of_failures() -> None:
     idempotence = Idempotence()
-    idempotence.take_identity(Identity(1, 0))
+    idempotence.take_identity(ProducerIdAndEpoch(1, 0))
     world = World(idempotence=idempotence)
     world.send("0" * 100)
     world.now_ms = LINGER_MS
@@ -145,7 +147,7 @@ def test_repetitions_come_back_in_order_whatever_order_they_failed_in() -> None:
     assert list(world.line().waiting) == batches
 
 
-def test_one_at_a_time_waits_for_the_answer() -> None:
+def test_with_one_in_flight_the_next_waits_for_the_response() -> None:
     world = World(is_one_at_a_time=True)
     world.send("a" * 100)
     world.send("b" * 100)
@@ -156,7 +158,7 @@ def test_one_at_a_time_waits_for_the_answer() -> None:
     assert world.due() == [(7, 0)]
 
 
-def test_what_has_run_out_of_time_is_given_up_oldest_first(world: World) -> None:
+def test_expired_batches_are_taken_oldest_first(world: World) -> None:
     world.send("a" * 100)
     world.send("b" * 100)
     under_way = world.take()
@@ -168,11 +170,11 @@ def test_what_has_run_out_of_time_is_given_up_oldest_first(world: World) -> None
     assert expired[0] is under_way
     assert len(expired) == 2
     assert world.line().under_way == []
-    survey = world.accumulator.survey(world.now_ms, lambda topic, index: None)
-    assert survey.next_ms == 600 + DELIVERY_MS
+    check_ready = world.accumulator.check_ready(world.now_ms, lambda topic, index: None)
+    assert check_ready.next_ms == 600 + DELIVERY_MS
 
 
-def test_a_flush_ends_with_the_last_of_what_was_there(world: World) -> None:
+def test_a_flush_ends_with_the_last_batch_that_existed(world: World) -> None:
     done: list[str] = []
     world.accumulator.flush(lambda: done.append("nothing"))
     world.send("a", 0)
@@ -186,7 +188,7 @@ def test_a_flush_ends_with_the_last_of_what_was_there(world: World) -> None:
     assert done == ["nothing", "both"]
 
 
-def test_a_flush_waits_for_the_parts_of_what_was_split(world: World) -> None:
+def test_a_flush_waits_for_the_parts_of_split_batches(world: World) -> None:
     done: list[bool] = []
     for letter in "ab":
         world.send(letter * 20)
@@ -200,21 +202,21 @@ def test_a_flush_waits_for_the_parts_of_what_was_split(world: World) -> None:
         assert world.take() is part
         world.finish(part)
     assert done
-    assert world.intake.room_bytes == 100_000
+    assert world.intake.available_bytes == 100_000
 
 
-def test_a_line_with_nothing_left_is_forgotten_and_found_again(world: World) -> None:
+def test_an_empty_line_is_dropped_and_created_again(world: World) -> None:
     world.send("a")
     batch = world.take()
     world.finish(batch)
     assert world.accumulator.is_empty
-    assert world.accumulator.survey(0, lambda topic, index: 7).next_ms == math.inf
+    assert world.accumulator.check_ready(0, lambda topic, index: 7).next_ms == math.inf
     assert world.accumulator.lines == []
     world.send("b")
     assert not world.accumulator.is_empty
 
 
-def test_all_that_is_not_under_way_can_be_taken_away(world: World) -> None:
+def test_all_batches_not_in_flight_can_be_taken(world: World) -> None:
     for letter in "abc":
         world.send(letter * 100)
     world.send("d", 1)
@@ -224,7 +226,7 @@ def test_all_that_is_not_under_way_can_be_taken_away(world: World) -> None:
     assert under_way not in taken
 
 
-def test_queues_are_measured_for_the_partitioner(world: World) -> None:
+def test_queues_are_counted_for_the_partitioner(world: World) -> None:
     for letter in "abc":
         world.send(letter * 100)
     batch = world.take()
@@ -232,20 +234,20 @@ def test_queues_are_measured_for_the_partitioner(world: World) -> None:
     assert world.accumulator.queued_counts(world.intake.topics["orders"].queues) == [3, 0, 0]
 
 
-def test_without_linger_a_batch_is_due_though_the_clock_of_the_loop_lags_behind() -> None:
+def test_without_linger_a_batch_is_due_even_if_the_loops_clock_lags() -> None:
     world = World(linger_ms=0)
     world.now_ms = 1
     world.send("a")
 
-    world.now_ms = 0  # a loop reads the clock once a turn, and perhaps one that is coarse
+    world.now_ms = 0  # a loop reads its clock once per iteration, and the clock may be coarse
 
     assert world.due() == [(7, 0)]
 
 
-def test_nothing_runs_out_of_time_before_the_first_expiry() -> None:
+def test_nothing_expires_before_the_first_expiry() -> None:
     world = World()
     world.send("a")
-    assert world.accumulator.first_expiry_ms == 0, "not known before a survey"
+    assert world.accumulator.first_expiry_ms == 0, "not known before a check_ready"
 
     world.line()
     assert world.accumulator.first_expiry_ms == DELIVERY_MS

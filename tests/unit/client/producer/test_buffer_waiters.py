@@ -15,7 +15,7 @@ BUFFER_BYTES = 800
 
 @pytest.fixture
 def intake() -> Any:
-    return SimpleNamespace(room_bytes=0)
+    return SimpleNamespace(available_bytes=0)
 
 
 @pytest.fixture
@@ -28,11 +28,11 @@ async def test_waiters_continue_in_order(waiters: BufferWaiters, intake: Any) ->
     assert large is not None
     assert small is not None
 
-    intake.room_bytes = 200
+    intake.available_bytes = 200
     waiters.advance()
     assert (large.done(), small.done()) == (False, False)
 
-    intake.room_bytes = 500
+    intake.available_bytes = 500
     waiters.advance()
     assert (large.done(), small.done(), bool(waiters)) == (True, True, False)
 
@@ -40,11 +40,11 @@ async def test_waiters_continue_in_order(waiters: BufferWaiters, intake: Any) ->
 async def test_a_waiter_continues_when_a_larger_one_before_it_gives_up(
     waiters: BufferWaiters, intake: Any
 ) -> None:
-    """It waited until the next answer of a broker, although there was room for it."""
+    """It waited until the next response of a broker, although there was space for it."""
     large, small = waiters.add(500), waiters.add(1)
     assert large is not None
     assert small is not None
-    intake.room_bytes = 200
+    intake.available_bytes = 200
     waiters.advance()
 
     waiters.remove(large)

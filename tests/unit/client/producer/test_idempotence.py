@@ -1,17 +1,12 @@
-"""Numbers of batches: when one may go, when it is repeated, and when numbers begin anew."""
+"""Sequence numbers: when a batch may be sent, when it is retried, and when numbers restart."""
 
 from __future__ import annotations
 
 import pytest
 
-from penstock.client.producer.idempotence import (
-    EPOCH_MAX,
-    SEQUENCES,
-    Idempotence,
-    Identity,
-    Numbering,
-)
+from penstock.client.producer.idempotence import SEQUENCES, Idempotence, Numbering, ProducerIdAndEpoch
 from penstock.protocol.errors import ErrorCode
+from penstock.records.batch import PRODUCER_EPOCH_MAX
 from penstock.records.producing import ProducerBatch
 
 
@@ -25,7 +20,7 @@ def batch(count: int = 1) -> ProducerBatch:
 @pytest.fixture
 def idempotence() -> Idempotence:
     made = Idempotence()
-    made.take_identity(Identity(7, 0))
+    made.take_identity(ProducerIdAndEpoch(7, 0))
     return made
 
 
@@ -47,7 +42,7 @@ def sent(idempotence: Idempotence, numbering: Numbering, *counts: int) -> list[P
     return batches
 
 
-def test_numbers_follow_each_other(idempotence: Idempotence, numbering: Numbering) -> None:
+def test_sequence_numbers_follow_each_other(idempotence: Idempotence, numbering: Numbering) -> None:
     batches = sent(idempotence, numbering, 3, 2, 1)
     assert [(each.producer_id, each.producer_epoch, each.base_sequence) for each in batches] == [
         (7, 0, 1),
@@ -56,7 +51,7 @@ def test_numbers_follow_each_other(idempotence: Idempotence, numbering: Numberin
     ]
 
 
-def test_numbers_go_round(idempotence: Idempotence, numbering: Numbering) -> None:
+def test_sequence_numbers_wrap(idempotence: Idempotence, numbering: Numbering) -> None:
     numbering.next_sequence, numbering.last_acked_sequence = SEQUENCES - 2, SEQUENCES - 3
     first, second = sent(idempotence, numbering, 5, 1)
     assert (first.base_sequence, second.base_sequence) == (SEQUENCES - 2, 3)
@@ -65,7 +60,7 @@ def test_numbers_go_round(idempotence: Idempotence, numbering: Numbering) -> Non
     assert not idempotence.can_retry(numbering, second, ErrorCode.INVALID_RECORD, log_start_offset=0)
 
 
-def test_nothing_is_sent_without_an_identity() -> None:
+def test_nothing_is_sent_without_a_producer_id() -> None:
     idempotence = Idempotence()
     assert not idempotence.may_send(idempotence.numbering("orders", 0), batch())
 
@@ -78,7 +73,9 @@ def test_the_first_batch_goes_alone(idempotence: Idempotence) -> None:
     assert idempotence.may_send(numbering, batch())
 
 
-def test_five_from_the_oldest_unanswered_one_on(idempotence: Idempotence, numbering: Numbering) -> None:
+def test_at_most_five_from_the_oldest_unanswered_batch(
+    idempotence: Idempotence, numbering: Numbering
+) -> None:
     batches = sent(idempotence, numbering, 1, 1, 1, 1, 1)
     assert not idempotence.may_send(numbering, batch())
     for each in batches[1:]:
@@ -88,9 +85,7 @@ def test_five_from_the_oldest_unanswered_one_on(idempotence: Idempotence, number
     assert idempotence.may_send(numbering, batch())
 
 
-def test_repetitions_go_one_at_a_time_the_oldest_first(
-    idempotence: Idempotence, numbering: Numbering
-) -> None:
+def test_retries_go_one_at_a_time_oldest_first(idempotence: Idempotence, numbering: Numbering) -> None:
     first, second = sent(idempotence, numbering, 1, 1)
     assert idempotence.may_send(numbering, first)
     assert not idempotence.may_send(numbering, second)
@@ -98,14 +93,14 @@ def test_repetitions_go_one_at_a_time_the_oldest_first(
     assert idempotence.may_send(numbering, second)
 
 
-def test_a_batch_behind_a_refused_one_waits_for_it(idempotence: Idempotence, numbering: Numbering) -> None:
+def test_a_batch_after_a_rejected_one_waits_for_it(idempotence: Idempotence, numbering: Numbering) -> None:
     _, second = sent(idempotence, numbering, 1, 1)
     code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert idempotence.can_retry(numbering, second, code, log_start_offset=0)
     assert not numbering.must_restart
 
 
-def test_a_gap_before_the_next_number_begins_anew(idempotence: Idempotence, numbering: Numbering) -> None:
+def test_a_gap_restarts_sequence_numbers(idempotence: Idempotence, numbering: Numbering) -> None:
     first, second = sent(idempotence, numbering, 2, 1)
     code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert idempotence.can_retry(numbering, first, code, log_start_offset=0)
@@ -117,9 +112,9 @@ def test_a_gap_before_the_next_number_begins_anew(idempotence: Idempotence, numb
     assert numbering.next_sequence == 3
 
 
-def test_a_transaction_is_not_saved_by_a_new_epoch(numbering: Numbering) -> None:
+def test_a_new_epoch_does_not_save_a_transaction(numbering: Numbering) -> None:
     transactional = Idempotence(is_transactional=True)
-    transactional.take_identity(Identity(7, 0))
+    transactional.take_identity(ProducerIdAndEpoch(7, 0))
     numbering = transactional.numbering("orders", 0)
     (first,) = sent(transactional, numbering, 1)
     for code in (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID):
@@ -128,9 +123,9 @@ def test_a_transaction_is_not_saved_by_a_new_epoch(numbering: Numbering) -> None
 
 
 @pytest.mark.parametrize("is_transactional", [True, False])
-def test_a_producer_that_retention_has_forgotten_counts_anew(is_transactional: bool) -> None:
+def test_a_producer_that_retention_forgot_restarts_its_numbers(is_transactional: bool) -> None:
     idempotence = Idempotence(is_transactional=is_transactional)
-    idempotence.take_identity(Identity(7, 0))
+    idempotence.take_identity(ProducerIdAndEpoch(7, 0))
     numbering = idempotence.numbering("orders", 0)
     (first,) = sent(idempotence, numbering, 1)
     code = ErrorCode.UNKNOWN_PRODUCER_ID
@@ -142,14 +137,14 @@ def test_a_producer_that_retention_has_forgotten_counts_anew(is_transactional: b
     assert first.base_sequence == 0
 
 
-def test_what_was_refused_for_good_leaves_no_gap(idempotence: Idempotence, numbering: Numbering) -> None:
+def test_a_rejected_batch_leaves_no_gap(idempotence: Idempotence, numbering: Numbering) -> None:
     first, second = sent(idempotence, numbering, 2, 2)
     idempotence.failed(numbering, first)
     idempotence.settle(numbering)
     assert (second.producer_epoch, second.base_sequence) == (1, 0)
 
 
-def test_what_was_given_up_is_settled_when_nothing_is_under_way(
+def test_an_expired_batch_is_resolved_when_nothing_is_in_flight(
     idempotence: Idempotence, numbering: Numbering
 ) -> None:
     first, second = sent(idempotence, numbering, 1, 1)
@@ -165,12 +160,12 @@ def test_what_was_given_up_is_settled_when_nothing_is_under_way(
     assert idempotence.may_send(numbering, batch())
 
 
-def test_other_partitions_take_a_new_epoch_up_when_they_rest(idempotence: Idempotence) -> None:
+def test_other_partitions_take_the_new_epoch_when_idle(idempotence: Idempotence) -> None:
     busy = idempotence.numbering("orders", 1)
     (first,) = sent(idempotence, busy, 1)
     idempotence.acknowledged(busy, first, 0)
     (second,) = sent(idempotence, busy, 1)
-    idempotence.take_identity(Identity(7, 1))
+    idempotence.take_identity(ProducerIdAndEpoch(7, 1))
     assert not idempotence.may_send(busy, batch())
     assert (second.producer_epoch, second.base_sequence) == (0, 1)
     idempotence.acknowledged(busy, second, 1)
@@ -179,13 +174,13 @@ def test_other_partitions_take_a_new_epoch_up_when_they_rest(idempotence: Idempo
 
 
 def test_after_the_last_epoch_a_new_id_is_needed(idempotence: Idempotence, numbering: Numbering) -> None:
-    idempotence.take_identity(Identity(7, EPOCH_MAX))
+    idempotence.take_identity(ProducerIdAndEpoch(7, PRODUCER_EPOCH_MAX))
     numbering.must_restart = True
     assert idempotence.settle(numbering)
     assert not idempotence.identity.is_known
 
 
-def test_parts_of_a_batch_have_its_numbers(idempotence: Idempotence, numbering: Numbering) -> None:
+def test_parts_of_a_split_batch_have_its_numbers(idempotence: Idempotence, numbering: Numbering) -> None:
     whole, following = sent(idempotence, numbering, 5, 1)
     parts = [batch(2), batch(3)]
     idempotence.split(numbering, whole, parts)
@@ -193,11 +188,11 @@ def test_parts_of_a_batch_have_its_numbers(idempotence: Idempotence, numbering: 
     assert numbering.numbered == [*parts, following]
 
 
-def test_the_end_of_a_transaction_counts_anew_where_the_epoch_is_new(idempotence: Idempotence) -> None:
+def test_the_end_of_a_transaction_restarts_numbers_if_the_epoch_is_new(idempotence: Idempotence) -> None:
     numbering = idempotence.numbering("orders", 0)
     (first,) = sent(idempotence, numbering, 3)
     idempotence.acknowledged(numbering, first, 0)
-    idempotence.begin_anew(Identity(7, 0))
+    idempotence.restart(ProducerIdAndEpoch(7, 0))
     assert numbering.next_sequence == 3
-    idempotence.begin_anew(Identity(7, 1))
+    idempotence.restart(ProducerIdAndEpoch(7, 1))
     assert numbering.next_sequence == 0

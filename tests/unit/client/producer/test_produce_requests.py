@@ -1,4 +1,4 @@
-"""A single batch is encoded as the codec would; any answer out of the ordinary goes through the codec."""
+"""A single batch is encoded as the codec would; unusual responses go through the codec."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def answered(partition: PartitionProduceResponse, topic_id: Uuid = TOPIC_ID, **f
     return b"head" + codec(ProduceResponse, SINGLE_VERSION).encode(response)
 
 
-def test_the_short_way_is_that_of_the_newest_version() -> None:
+def test_the_single_batch_layout_is_that_of_the_newest_version() -> None:
     assert api(ApiKey.PRODUCE).last_version == SINGLE_VERSION, "without it, single batches take the long way"
 
 
@@ -59,7 +59,7 @@ def test_one_batch_is_encoded_as_the_codec_does(produce: Produce, size: int, ack
     assert b"".join(body) == codec(ProduceRequest, SINGLE_VERSION).encode(request)  # type: ignore[arg-type]
 
 
-def test_the_answer_that_it_was_written_is_read_in_one_step(produce: Produce) -> None:
+def test_a_success_response_is_read_in_one_step(produce: Produce) -> None:
     produce.encode_single(memoryview(b""), TOPIC_ID, acks=-1, timeout_ms=0)
 
     assert produce.read_single(answered(PLACED, throttle_time_ms=9), 4) == Written(7, 5, 9)
@@ -78,7 +78,7 @@ def test_the_answer_that_it_was_written_is_read_in_one_step(produce: Produce) ->
         b"head" + codec(ProduceResponse, SINGLE_VERSION).encode(ProduceResponse(responses=[])),
     ],
 )
-def test_any_other_answer_is_decoded(produce: Produce, answer: bytes) -> None:
+def test_any_other_response_is_decoded(produce: Produce, answer: bytes) -> None:
     produce.encode_single(memoryview(b""), TOPIC_ID, acks=-1, timeout_ms=0)
 
     response = produce.read_single(answer, 4)
@@ -86,7 +86,7 @@ def test_any_other_answer_is_decoded(produce: Produce, answer: bytes) -> None:
     assert response == codec(ProduceResponse, SINGLE_VERSION).decode(answer, 4)[0]
 
 
-def test_an_answer_that_is_cut_off_is_malformed(produce: Produce) -> None:
+def test_a_truncated_response_is_malformed(produce: Produce) -> None:
     produce.encode_single(memoryview(b""), TOPIC_ID, acks=-1, timeout_ms=0)
 
     for end in range(4, len(answered(PLACED))):
@@ -95,13 +95,13 @@ def test_an_answer_that_is_cut_off_is_malformed(produce: Produce) -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.NOT_LEADER_OR_FOLLOWER])
-def test_what_the_broker_refuses_is_told_of_the_only_batch(produce: Produce, code: ErrorCode) -> None:
+def test_an_error_is_reported_for_the_only_batch(produce: Produce, code: ErrorCode) -> None:
     produce.encode_single(memoryview(b""), TOPIC_ID, acks=-1, timeout_ms=0)
 
     response = produce.read_single(answered(replace(PLACED, error_code=code)), 4)
     assert isinstance(response, ProduceResponse)
 
-    [(line, batch, told)] = produce.answers(response)
+    [(line, batch, result)] = produce.answers(response)
     assert (line, batch) == produce.taken[0]
-    assert told is not None
-    assert told.error_code is code
+    assert result is not None
+    assert result.error_code is code

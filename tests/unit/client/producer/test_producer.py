@@ -1,4 +1,4 @@
-"""Producers against a scripted cluster, in virtual time: what is sent, repeated, given up and told."""
+"""Producers on a scripted cluster, in virtual time: what is sent, retried, failed and reported."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class World(ScriptedCluster):
         self.answer(InitProducerIdRequest, self.logs.init_producer_id)
 
     def script_of(self, request: Any) -> Any:
-        """Scripts know topics by name, also where the request and its answer have ids."""
+        """Scripts know topics by name, also if the request and its response have ids."""
         script = super().script_of(request)
         if not isinstance(request, ProduceRequest):
             return script
@@ -87,7 +87,7 @@ class World(ScriptedCluster):
         return [request for node in self.nodes.values() for request in node.asked_for(ProduceRequest)]
 
     def before_produce(self, script: Callable[[int, Any], Any]) -> None:
-        """`script(count, request)` answers in place of the log, or None to let it."""
+        """`script(count, request)` returns a response, or None to let the log respond."""
         count = 0
 
         def answer(request: Any, node: Any) -> Any:
@@ -104,7 +104,7 @@ def world(request: pytest.FixtureRequest) -> World:
     return World(has_topic_ids=request.param)
 
 
-def test_records_of_one_time_go_in_one_request_one_batch_a_partition(world: World) -> None:
+def test_records_sent_together_share_one_request_with_one_batch_per_partition(world: World) -> None:
     async def test(producer: Producer) -> None:
         receipts = [await producer.send("orders", str(number), partition=number % 2) for number in range(10)]
         deliveries = [await receipt for receipt in receipts]
@@ -115,7 +115,7 @@ def test_records_of_one_time_go_in_one_request_one_batch_a_partition(world: Worl
     assert world.logs["orders", 1].values == ["1", "3", "5", "7", "9"]
 
 
-def test_a_batch_lingers_for_more_and_no_longer(world: World) -> None:
+def test_a_batch_lingers_only_for_linger_ms(world: World) -> None:
     async def test(producer: Producer) -> None:
         await (await producer.send("orders", "warm", partition=0))
         began = world.loop.time()
@@ -129,7 +129,7 @@ def test_a_batch_lingers_for_more_and_no_longer(world: World) -> None:
     assert [header.record_count for header in world.logs["orders", 0].headers] == [1, 2]
 
 
-def test_flush_waits_for_nothing_more(world: World) -> None:
+def test_flush_ends_lingering(world: World) -> None:
     async def test(producer: Producer) -> None:
         receipt = await producer.send("orders", "a")
         await producer.flush()
@@ -140,7 +140,7 @@ def test_flush_waits_for_nothing_more(world: World) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_batches_are_compressed_as_asked(world: World, codec: Any) -> None:
+def test_batches_are_compressed_as_configured(world: World, codec: Any) -> None:
     async def test(producer: Producer) -> None:
         for _ in range(100):
             await producer.send("orders", "the same again and again", partition=0, headers={"h": b"1"})
@@ -150,7 +150,7 @@ def test_batches_are_compressed_as_asked(world: World, codec: Any) -> None:
     assert world.logs["orders", 0].headers[0].compression is Compression[codec.upper()]
 
 
-def test_full_batches_go_at_once_up_to_five_under_way(world: World) -> None:
+def test_full_batches_are_sent_at_once_up_to_five_in_flight(world: World) -> None:
     held: list[asyncio.Event] = []
 
     def script(count: int, request: Any) -> Any:
@@ -178,7 +178,7 @@ def test_full_batches_go_at_once_up_to_five_under_way(world: World) -> None:
     assert world.logs["orders", 0].values[1:] == [f"{number:08}" * 10 for number in range(100)]
 
 
-def test_an_answer_that_is_lost_does_not_write_twice(world: World) -> None:
+def test_a_lost_response_does_not_write_twice(world: World) -> None:
     def script(count: int, request: Any) -> Any:
         if count == 2:
             world.logs.produce(request, None)
@@ -196,8 +196,8 @@ def test_an_answer_that_is_lost_does_not_write_twice(world: World) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_whatever_gets_lost_all_is_written_once_and_in_order(seed: int) -> None:
-    """Requests and answers get lost, leaders move, brokers are slow: with five requests under way."""
+def test_after_any_loss_everything_is_written_once_and_in_order(seed: int) -> None:
+    """Requests and responses get lost, leaders move, brokers are slow: with five requests in flight."""
     world = World(node_ids=(1, 2), seed=seed)
     rng = random.Random(seed)
     is_over = False
@@ -247,7 +247,7 @@ def test_whatever_gets_lost_all_is_written_once_and_in_order(seed: int) -> None:
         assert world.logs["orders", partition].values == [str(n) for n in range(partition, 200, 2)]
 
 
-def test_leaders_that_an_answer_names_are_asked_at_once() -> None:
+def test_new_leaders_in_a_response_are_used_at_once() -> None:
     world = World(node_ids=(1, 2))
 
     def script(request: Any, node: Any) -> Any:
@@ -269,7 +269,7 @@ def test_leaders_that_an_answer_names_are_asked_at_once() -> None:
     assert len(world.nodes[2].asked_for(ProduceRequest)) == 1
 
 
-def test_a_producer_does_not_wait_in_silence_for_a_partition_without_a_leader(
+def test_a_wait_for_a_partition_without_a_leader_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = World()
@@ -285,7 +285,7 @@ def test_a_producer_does_not_wait_in_silence_for_a_partition_without_a_leader(
     assert warned == ["no leader for 5 s, still trying: orders-0 has no leader"]
 
 
-def test_a_refusal_for_good_fails_the_batch_and_the_next_one_is_taken(world: World) -> None:
+def test_a_rejected_batch_fails_and_the_next_one_is_accepted(world: World) -> None:
     def script(count: int, request: Any) -> Any:
         return world.logs.refuse(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED) if count == 2 else None
 
@@ -301,7 +301,7 @@ def test_a_refusal_for_good_fails_the_batch_and_the_next_one_is_taken(world: Wor
     assert [header.producer_epoch for header in world.logs["orders", 0].headers] == [0, 1]
 
 
-def test_batches_behind_a_refused_one_are_numbered_anew_and_stay_in_order(world: World) -> None:
+def test_batches_after_a_rejected_one_are_renumbered_in_order(world: World) -> None:
     refused: list[Any] = []
 
     async def script(request: Any, node: Any) -> Any:
@@ -329,7 +329,7 @@ async def _result(receipt: Any) -> Any:
     return await receipt
 
 
-def test_the_records_that_spoilt_a_batch_are_named(world: World) -> None:
+def test_the_records_that_caused_a_rejection_are_named(world: World) -> None:
     def script(count: int, request: Any) -> Any:
         return world.logs.refuse(
             request,
@@ -356,7 +356,7 @@ async def _exception(receipt: Any) -> Any:
         return error
 
 
-def test_a_batch_that_the_broker_finds_too_large_is_split(world: World) -> None:
+def test_a_batch_that_is_too_large_for_the_broker_is_split(world: World) -> None:
     world.logs["orders", 0].batch_bytes_max = 300
 
     async def test(producer: Producer) -> None:
@@ -367,17 +367,17 @@ def test_a_batch_that_the_broker_finds_too_large_is_split(world: World) -> None:
         large = await producer.send("orders", "x" * 500, partition=0)
         with pytest.raises(errors.MessageTooLarge):
             await large
-        assert producer._core.intake.room_bytes == 32 << 20
+        assert producer._core.intake.available_bytes == 32 << 20
 
     world.with_producer(test)
     assert world.logs["orders", 0].values == [f"{number:050}" for number in range(40)]
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_a_record_whose_time_is_over_fails_and_later_ones_are_taken(world: World, idempotent: bool) -> None:
+def test_an_expired_record_fails_and_later_ones_are_accepted(world: World, idempotent: bool) -> None:
     def script(count: int, request: Any) -> Any:
         if count == 2:
-            world.logs.produce(request, None)  # written, but nobody is told
+            world.logs.produce(request, None)  # written, but without a response
             return NOTHING
         return None if count < 2 or world.loop.time() > 40 else HANG_UP
 
@@ -396,7 +396,7 @@ def test_a_record_whose_time_is_over_fails_and_later_ones_are_taken(world: World
     assert world.logs["orders", 0].values == ["a", "b", "c"]
 
 
-def test_retries_end_at_their_number(world: World) -> None:
+def test_retries_end_at_their_limit(world: World) -> None:
     async def test(producer: Producer) -> None:
         with pytest.raises(errors.NotEnoughReplicas):
             await (await producer.send("orders", "a", partition=0))
@@ -406,7 +406,7 @@ def test_retries_end_at_their_number(world: World) -> None:
     assert len(world.produced()) == 4
 
 
-def test_without_acks_records_are_told_written_when_they_are_sent(world: World) -> None:
+def test_without_acks_records_count_as_written_when_sent(world: World) -> None:
     async def test(producer: Producer) -> None:
         assert (await (await producer.send("orders", "a", partition=0))).offset == -1
         await asyncio.sleep(1)
@@ -416,7 +416,7 @@ def test_without_acks_records_are_told_written_when_they_are_sent(world: World) 
     assert world.logs["orders", 0].values == ["a"]
 
 
-def test_a_full_buffer_makes_send_wait_and_then_say_so(world: World) -> None:
+def test_a_full_buffer_blocks_send_until_max_block_ms(world: World) -> None:
     async def test(producer: Producer) -> None:
         await (await producer.send("orders", "warm", partition=0))
         world.answer(ProduceRequest, lambda request, node: NOTHING)
@@ -444,10 +444,10 @@ def test_a_full_buffer_makes_send_wait_and_then_say_so(world: World) -> None:
         ("receipt", errors.DeliveryTimedOut, {"delivery_timeout_ms": 3000, "request_timeout_ms": 1000}),
     ],
 )
-def test_an_error_of_a_call_that_took_too_long_names_the_brokers_last_error(
+def test_a_timeout_names_the_brokers_last_error(
     world: World, wait: str, kind: type[errors.PenstockError], options: dict[str, Any]
 ) -> None:
-    """A broken disk was blamed on buffer.memory, or on a closed producer."""
+    """A failed disk was blamed on buffer.memory, or on a closed producer."""
     world.before_produce(lambda count, request: world.logs.refuse(request, ErrorCode.KAFKA_STORAGE_ERROR))
 
     async def test(producer: Producer) -> None:
@@ -461,9 +461,9 @@ def test_an_error_of_a_call_that_took_too_long_names_the_brokers_last_error(
         with pytest.raises(kind) as raised:
             await calls[wait]()
         assert "the last error was: orders-0" in str(raised.value)
-        assert str(raised.value).endswith("look at the broker's log and disks [KAFKA_STORAGE_ERROR]")
+        assert str(raised.value).endswith("check the broker's log and disks [KAFKA_STORAGE_ERROR]")
         assert isinstance(raised.value.__cause__, errors.StorageFailed)
-        world.answer(ProduceRequest, world.logs.produce)  # so that closing it finds nothing to tell
+        world.answer(ProduceRequest, world.logs.produce)  # so that close has nothing to report
 
     world.with_producer(test, **options)
 
@@ -472,7 +472,7 @@ async def _awaited(receipt: Any) -> None:
     await receipt
 
 
-def test_an_error_of_a_call_that_took_too_long_names_a_node_that_cannot_be_reached(world: World) -> None:
+def test_a_timeout_names_an_unreachable_node(world: World) -> None:
     async def test(producer: Producer) -> None:
         await (await producer.send("orders", "warm", partition=0))
         world.kill(1)
@@ -486,7 +486,7 @@ def test_an_error_of_a_call_that_took_too_long_names_a_node_that_cannot_be_reach
         world.with_producer(test)
 
 
-def test_a_topic_that_does_not_exist_is_told_to_the_sender(world: World) -> None:
+def test_a_topic_that_does_not_exist_is_reported_to_the_sender(world: World) -> None:
     async def test(producer: Producer) -> None:
         with pytest.raises(errors.UnknownTopicOrPartition, match="nowhere"):
             await producer.send("nowhere", "a")
@@ -495,7 +495,7 @@ def test_a_topic_that_does_not_exist_is_told_to_the_sender(world: World) -> None
     world.with_producer(test, max_block_ms=3000)
 
 
-def test_no_broker_is_told_with_addresses(world: World) -> None:
+def test_an_unreachable_cluster_is_reported_with_addresses(world: World) -> None:
     async def test(producer: Producer) -> None:
         world.kill(1)
         with pytest.raises(errors.NoBrokersAvailable, match="node1:9092"):
@@ -505,16 +505,20 @@ def test_no_broker_is_told_with_addresses(world: World) -> None:
 
 
 BAD = [
-    ({"topic": 5, "value": b"v"}, errors.BadArgument, "a topic is text"),
-    ({"topic": "", "value": b"v"}, errors.BadArgument, "not empty"),
-    ({"topic": "orders", "value": 5}, errors.SerializationFailed, "must be bytes or text"),
+    ({"topic": 5, "value": b"v"}, errors.BadArgument, "topic must be a string"),
+    ({"topic": "", "value": b"v"}, errors.BadArgument, "must not be empty"),
+    ({"topic": "orders", "value": 5}, errors.SerializationFailed, "must be bytes or str"),
     ({"topic": "orders", "value": b"v", "key": 5.5}, errors.SerializationFailed, "the key 5.5"),
     ({"topic": "orders", "value": "\ud800"}, errors.SerializationFailed, "surrogates"),
-    ({"topic": "orders", "value": b"v", "partition": 7}, errors.BadArgument, "no partition 7, only 0 to 1"),
-    ({"topic": "orders", "value": b"v", "partition": 2**40}, errors.BadArgument, "no partition 10995"),
-    ({"topic": "orders", "value": b"v", "partition": "0"}, errors.BadArgument, "a partition is a number"),
+    ({"topic": "orders", "value": b"v", "partition": 7}, errors.BadArgument, "7 does not exist"),
+    ({"topic": "orders", "value": b"v", "partition": 2**40}, errors.BadArgument, "partition 10995"),
+    (
+        {"topic": "orders", "value": b"v", "partition": "0"},
+        errors.BadArgument,
+        "partition must be an integer",
+    ),
     ({"topic": "orders", "value": b"v", "headers": 5}, errors.BadArgument, "headers|iterable"),
-    ({"topic": "orders", "value": b"v", "headers": {"a": 5}}, errors.BadArgument, "the header a is bytes"),
+    ({"topic": "orders", "value": b"v", "headers": {"a": 5}}, errors.BadArgument, "header a must be bytes"),
     ({"topic": "orders", "value": b"v", "headers": {"\ud800": b""}}, errors.BadArgument, "surrogates"),
     ({"topic": "orders", "value": b"v", "headers": [("a",)]}, errors.BadArgument, "pairs"),
     ({"topic": "orders", "value": b"v", "timestamp_ms": -5}, errors.BadArgument, "milliseconds"),
@@ -523,21 +527,21 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "kind", "words"), BAD, ids=lambda each: str(each)[:40])
+@pytest.mark.parametrize(("arguments", "kind", "message"), BAD, ids=lambda each: str(each)[:40])
 @pytest.mark.parametrize("is_warm", [True, False])
-def test_bad_input_is_one_clear_exception(
-    world: World, arguments: dict[str, Any], kind: type[Exception], words: str, is_warm: bool
+def test_bad_input_raises_one_clear_exception(
+    world: World, arguments: dict[str, Any], kind: type[Exception], message: str, is_warm: bool
 ) -> None:
     async def test(producer: Producer) -> None:
         if is_warm:
             await producer.send("orders", "warm")
-        with pytest.raises(kind, match=words):
+        with pytest.raises(kind, match=message):
             await producer.send(**arguments)
 
     world.with_producer(test, max_block_ms=2000)
 
 
-def test_headers_of_a_generator_are_kept_while_send_waits_for_room(world: World) -> None:
+def test_headers_of_a_generator_are_kept_while_send_blocks(world: World) -> None:
     async def test(producer: Producer) -> None:
         for number in range(20):
             await producer.send("orders", "x" * 200, headers=(pair for pair in [("n", str(number))]))
@@ -549,12 +553,12 @@ def test_headers_of_a_generator_are_kept_while_send_waits_for_room(world: World)
 
 
 @pytest.mark.parametrize("headers", [None, {"a": b"1"}])
-def test_the_largest_record_is_as_large_whichever_way_it_goes(world: World, headers: Any) -> None:
-    """They differed by a few bytes, and between the two a `send` would have gone round for ever."""
+def test_the_size_limit_of_a_record_is_the_same_on_every_path(world: World, headers: Any) -> None:
+    """They differed by a few bytes, and between the two a `send` would have looped forever."""
     largest = 1000 - 61 - 31 - 1 - (0 if headers is None else 4)
 
     async def test(producer: Producer) -> None:
-        for _ in range(2):  # the first time the topic is not known, and the long way is taken
+        for _ in range(2):  # the first time the topic is unknown, and the slow path is taken
             assert (await (await producer.send("orders", "x" * largest, headers=headers))).offset >= 0
         for _ in range(2):
             with pytest.raises(errors.RecordTooLarge):
@@ -563,7 +567,7 @@ def test_the_largest_record_is_as_large_whichever_way_it_goes(world: World, head
     world.with_producer(test, max_request_size=1000, max_block_ms=1000, linger_ms=0)
 
 
-def test_a_serializer_that_raises_is_named_with_its_cause(world: World) -> None:
+def test_a_failing_serializer_is_reported_with_its_cause(world: World) -> None:
     async def test(producer: Producer) -> None:
         await producer.send("orders", {"id": 1})
         with pytest.raises(errors.SerializationFailed, match="not JSON serializable") as caught:
@@ -576,7 +580,7 @@ def test_a_serializer_that_raises_is_named_with_its_cause(world: World) -> None:
     world.with_producer(test, serializer="json")
 
 
-def test_a_producer_of_another_loop_says_so_and_does_not_hang() -> None:
+def test_a_producer_used_on_another_loop_raises_instead_of_hanging() -> None:
     producer = Producer("127.0.0.1:1", max_block_ms=100)
     with pytest.raises(errors.NoBrokersAvailable):
         asyncio.run(producer.send("orders", "a"))
@@ -586,7 +590,7 @@ def test_a_producer_of_another_loop_says_so_and_does_not_hang() -> None:
             asyncio.run(call)
 
 
-def test_a_closed_producer_refuses(world: World) -> None:
+def test_a_closed_producer_rejects_calls(world: World) -> None:
     async def test(producer: Producer) -> None:
         await producer.send("orders", "a")
         await producer.close()
@@ -598,7 +602,7 @@ def test_a_closed_producer_refuses(world: World) -> None:
     world.with_producer(test)
 
 
-def test_closing_sends_what_is_there(world: World) -> None:
+def test_closing_sends_buffered_records(world: World) -> None:
     async def test(producer: Producer) -> None:
         await producer.send("orders", "a", partition=0)
 
@@ -606,7 +610,7 @@ def test_closing_sends_what_is_there(world: World) -> None:
     assert world.logs["orders", 0].values == ["a"]
 
 
-def test_closing_in_haste_tells_of_what_was_not_sent(world: World) -> None:
+def test_closing_without_time_reports_unsent_records(world: World) -> None:
     async def test(producer: Producer) -> None:
         await (await producer.send("orders", "warm", partition=0))
         world.answer(ProduceRequest, lambda request, node: NOTHING)
@@ -619,7 +623,7 @@ def test_closing_in_haste_tells_of_what_was_not_sent(world: World) -> None:
 
 
 @pytest.mark.parametrize("way", ["flush", "close"])
-def test_a_failure_that_nobody_asked_for_is_raised_once(world: World, way: str) -> None:
+def test_a_failure_whose_receipt_was_not_used_is_raised_once(world: World, way: str) -> None:
     def script(count: int, request: Any) -> Any:
         return world.logs.refuse(request, ErrorCode.INVALID_TIMESTAMP) if count in (1, 2) else None
 
@@ -638,7 +642,7 @@ def test_a_failure_that_nobody_asked_for_is_raised_once(world: World, way: str) 
     world.with_producer(test)
 
 
-def test_a_producer_id_that_is_refused_fails_what_waits_for_it(world: World) -> None:
+def test_a_rejected_producer_id_fails_waiting_batches(world: World) -> None:
     world.answer(
         InitProducerIdRequest,
         lambda request, node: InitProducerIdResponse(
@@ -653,7 +657,7 @@ def test_a_producer_id_that_is_refused_fails_what_waits_for_it(world: World) -> 
     world.with_producer(test)
 
 
-def test_a_throttled_producer_waits_as_long_as_it_is_told(world: World) -> None:
+def test_a_throttled_producer_waits(world: World) -> None:
     def script(count: int, request: Any) -> Any:
         answer = world.logs.produce(request, None)
         answer.throttle_time_ms = 5000 if count == 1 else 0
@@ -669,7 +673,7 @@ def test_a_throttled_producer_waits_as_long_as_it_is_told(world: World) -> None:
     world.with_producer(test)
 
 
-def test_a_topic_that_grows_gets_its_new_partitions(world: World) -> None:
+def test_a_topic_with_added_partitions_uses_them(world: World) -> None:
     async def test(producer: Producer) -> None:
         await (await producer.send("orders", "a", partition=0))
         world.topics["orders"][2] = Led(leader=1, epoch=1)
@@ -680,7 +684,7 @@ def test_a_topic_that_grows_gets_its_new_partitions(world: World) -> None:
     world.with_producer(test)
 
 
-def test_a_topic_that_nothing_is_sent_to_is_left_out_of_the_picture_until_it_is_again(world: World) -> None:
+def test_an_unused_topic_leaves_the_metadata_until_it_is_used_again(world: World) -> None:
     async def test(producer: Producer) -> None:
         world.topics["other"] = {0: Led(leader=1, epoch=1)}
         await (await producer.send("orders", "a", partition=0))
@@ -694,7 +698,7 @@ def test_a_topic_that_nothing_is_sent_to_is_left_out_of_the_picture_until_it_is_
     world.with_producer(test, metadata_max_idle_ms=15_000)
 
 
-def test_what_was_done_is_counted(world: World) -> None:
+def test_metrics_are_counted(world: World) -> None:
     world.logs["orders", 0].batch_bytes_max = 300
 
     async def test(producer: Producer) -> None:
@@ -754,7 +758,7 @@ def test_interceptors_see_every_record_and_may_change_it(
     assert "an interceptor failed" in caplog.text
 
 
-def test_partitioners_of_ones_own_choose(world: World) -> None:
+def test_custom_partitioners_choose(world: World) -> None:
     async def test(producer: Producer) -> None:
         for number in range(4):
             await producer.send("orders", str(number), key=str(number))
@@ -770,9 +774,9 @@ def test_partitioners_of_ones_own_choose(world: World) -> None:
     assert chosen[0] == (b"0", [0, 1], [0, 1])
 
 
-def test_a_partitioner_that_chooses_nonsense_is_told(world: World) -> None:
+def test_an_invalid_choice_of_a_partitioner_is_reported(world: World) -> None:
     async def test(producer: Producer) -> None:
-        with pytest.raises(errors.BadArgument, match="chose 9 of 2 partitions"):
+        with pytest.raises(errors.BadArgument, match="chose partition 9 of 2"):
             await producer.send("orders", "a")
 
     world.with_producer(test, partitioner_class=lambda *arguments: 9)
@@ -788,7 +792,7 @@ def test_round_robin_takes_turns(world: World) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_topics_are_named_by_id_where_the_broker_knows_ids(count: int) -> None:
+def test_topics_go_by_id_if_the_broker_supports_it(count: int) -> None:
     world = World(has_topic_ids=True)
 
     async def test(producer: Producer) -> None:

@@ -1,4 +1,4 @@
-"""Tables of Arrow on their way to a scripted cluster: which columns are taken, what is refused, what is told."""
+"""Arrow tables sent to a scripted cluster: accepted columns, rejected rows, and the receipt."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read(table: dict[str, Any], topic: str | None = "orders") -> list[dict[str, 
     ],
     ids=str,
 )
-def test_bytes_and_text_in_all_their_spellings(kind: pa.DataType) -> None:
+def test_bytes_and_text_of_every_arrow_type(kind: pa.DataType) -> None:
     column = pa.array(["x", None, "y", "x"]).cast(pa.binary())
     column = pa.array(["x", None, "y", "x"], kind) if "string" in str(kind) else column.cast(kind)
     assert read({"value": column[1:]}) == [{}, {"value": b"y"}, {"value": b"x"}]
@@ -76,7 +76,7 @@ def test_timestamps_of_every_unit_are_milliseconds(unit: str) -> None:
     ]
 
 
-def test_numbers_are_milliseconds_and_any_integer_is_a_partition() -> None:
+def test_integers_are_milliseconds_or_partitions() -> None:
     assert read({"value": [b""], "timestamp": [7], "partition": pa.array([3], pa.uint8())}) == [
         {"value": b"", "timestamp_ms": 7, "partition": 3}
     ]
@@ -105,7 +105,7 @@ def test_headers_are_lists_of_pairs_or_maps(kind: pa.DataType) -> None:
 
 
 @pytest.mark.parametrize("is_dictionary", [True, False])
-def test_rows_name_their_topics_unless_the_call_does(is_dictionary: bool) -> None:
+def test_the_topic_argument_overrides_the_column(is_dictionary: bool) -> None:
     column = pa.array(["x", "orders", "parts", "orders"])[1:]
     topics = column.dictionary_encode() if is_dictionary else column
     assert [row["topic"] for row in read({"value": pa.nulls(3), "topic": topics}, None)] == [
@@ -116,38 +116,41 @@ def test_rows_name_their_topics_unless_the_call_does(is_dictionary: bool) -> Non
     assert read({"value": pa.nulls(3), "topic": topics}, "other") == [{}, {}, {}]
 
 
-def test_what_a_log_tells_besides_is_left_out() -> None:
+def test_columns_of_a_log_are_ignored() -> None:
     assert read({"value": [b"v"], "offset": [5], "timestampType": [0], "timestamp_type": [0]}) == [
         {"value": b"v"}
     ]
 
 
 @pytest.mark.parametrize(
-    ("table", "words"),
+    ("table", "message"),
     [
-        ({"vlaue": [b""]}, "no vlaue; the columns that are sent are topic, key, value"),
-        ({"key": [b""]}, "no column value"),
-        ({"value": [5]}, "column value is bytes or text, not int64"),
-        ({"value": [b""], "topic": [1]}, "column topic is text, not int64"),
-        ({"value": [b""], "partition": [1.5]}, "column partition is integers, not double"),
-        ({"value": [b""], "partition": [2**40]}, "column partition is numbers of partitions, not int64"),
-        ({"value": [b""], "timestamp": ["x"]}, "column timestamp is timestamps, or int64 in milliseconds"),
-        ({"value": [b""], "headers": [b""]}, "column headers is a list of structs of key and value"),
-        ({"value": [b""], "headers": [[b""]]}, "column headers is a list of structs"),
+        ({"vlaue": [b""]}, "unknown column vlaue; the columns of records are topic, key, value"),
+        ({"key": [b""]}, "column value is missing"),
+        ({"value": [5]}, "column value must be bytes or text, not int64"),
+        ({"value": [b""], "topic": [1]}, "column topic must be text, not int64"),
+        ({"value": [b""], "partition": [1.5]}, "column partition must be integers, not double"),
+        ({"value": [b""], "partition": [2**40]}, "column partition must be partition numbers, not int64"),
+        (
+            {"value": [b""], "timestamp": ["x"]},
+            "column timestamp must be timestamps, or int64 in milliseconds",
+        ),
+        ({"value": [b""], "headers": [b""]}, "column headers must be a list of structs of key and value"),
+        ({"value": [b""], "headers": [[b""]]}, "column headers must be a list of structs"),
         ({"value": [b""], "headers": [[{"key": b"", "value": b""}]]}, "whose key is text"),
     ],
 )
-def test_other_columns_are_refused_by_name(table: dict[str, Any], words: str) -> None:
-    with pytest.raises(errors.BadArgument, match=words):
+def test_unknown_columns_are_rejected_by_name(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(errors.BadArgument, match=message):
         read(table, None if "topic" in table else "orders")
 
 
-def test_rows_without_a_topic_are_refused() -> None:
-    with pytest.raises(errors.BadArgument, match="which topic"):
+def test_rows_without_a_topic_are_rejected() -> None:
+    with pytest.raises(errors.BadArgument, match="no topic"):
         read({"value": [b""]}, None)
 
 
-def test_tables_of_other_libraries_are_taken() -> None:
+def test_tables_of_other_libraries_are_accepted() -> None:
     frame = pandas.DataFrame({"key": ["a", "b"], "value": ["x", None], "partition": [1, 0]})
     (batch,) = batches_of(frame)
     assert [row._asdict() for row in iterate_rows(rows_of(batch, "orders").rows)] == [
@@ -156,7 +159,7 @@ def test_tables_of_other_libraries_are_taken() -> None:
     ]
 
 
-# On their way
+# Sending
 
 
 class World(ScriptedCluster):
@@ -210,7 +213,7 @@ def test_one_receipt_counts_the_rows_of_each_partition(world: World) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
-def test_many_rows_wait_for_room_in_turns(world: World, codec: str) -> None:
+def test_many_rows_wait_for_buffer_space_in_turns(world: World, codec: str) -> None:
     async def test(producer: Producer) -> None:
         receipt = await producer.send_arrow(table(5000), topic="orders")
         await producer.flush()
@@ -221,7 +224,7 @@ def test_many_rows_wait_for_room_in_turns(world: World, codec: str) -> None:
     assert sorted(map(int, values)) == list(range(5000))
 
 
-def test_a_buffer_that_stays_full_is_told(world: World) -> None:
+def test_a_buffer_that_stays_full_is_reported(world: World) -> None:
     world.answer(ProduceRequest, lambda request, node: NOTHING)
 
     async def test(producer: Producer) -> None:
@@ -233,23 +236,23 @@ def test_a_buffer_that_stays_full_is_told(world: World) -> None:
     world.with_producer(test, buffer_memory=20_000, batch_size=2_000, max_block_ms=100)
 
 
-def test_nothing_is_sent_of_a_table_with_a_row_that_cannot_be(world: World) -> None:
+def test_nothing_is_sent_if_one_row_is_invalid(world: World) -> None:
     async def test(producer: Producer) -> None:
         rows = pa.concat_tables([table(3), pa.table({"value": ["x", "y" * 3000]})])
         with pytest.raises(errors.RecordTooLarge, match=r"row 4: a record of 3093 bytes .* is 2000"):
             await producer.send_arrow(rows, topic="orders")
         with pytest.raises(errors.BadArgument, match="row 2: its topic has no such partition"):
             await producer.send_arrow(table(3, partition=[0, 1, 2]), topic="orders")
-        with pytest.raises(errors.BadArgument, match="dict does not"):
+        with pytest.raises(errors.BadArgument, match="dict is not"):
             await producer.send_arrow({"value": [b""]}, topic="orders")
-        with pytest.raises(errors.BadArgument, match="a topic is text"):
+        with pytest.raises(errors.BadArgument, match="topic must be a string"):
             await producer.send_arrow(table(1), topic=b"orders")  # type: ignore[arg-type]
 
     world.with_producer(test, max_request_size=2000)
     assert world.logs["orders", 0].values == world.logs["orders", 1].values == []
 
 
-def test_a_batch_that_is_refused_names_its_first_row(world: World) -> None:
+def test_a_rejected_batch_names_its_first_row(world: World) -> None:
     world.topics["orders"][1] = Led(leader=2, epoch=1)
 
     def refuse(request: Any, node: Any) -> Any:
@@ -261,10 +264,10 @@ def test_a_batch_that_is_refused_names_its_first_row(world: World) -> None:
 
     async def test(producer: Producer) -> None:
         receipt = await producer.send_arrow(table(4, partition=[0, 0, 1, 1]), topic="orders")
-        with pytest.raises(errors.TopicAuthorizationFailed, match="row 2, orders-1: ") as told:
+        with pytest.raises(errors.TopicAuthorizationFailed, match="row 2, orders-1: ") as result:
             await receipt
-        assert receipt.exception().args == told.value.args  # type: ignore[union-attr]
-        await producer.flush()  # which has nothing new to tell
+        assert receipt.exception().args == result.value.args  # type: ignore[union-attr]
+        await producer.flush()  # nothing new to report
 
         await producer.send_arrow(table(1, partition=[1]), topic="orders")
         with pytest.raises(errors.TopicAuthorizationFailed, match="orders-1"):
@@ -273,7 +276,7 @@ def test_a_batch_that_is_refused_names_its_first_row(world: World) -> None:
     world.with_producer(test)
 
 
-def test_a_record_that_is_bad_itself_is_the_one_that_is_named(world: World) -> None:
+def test_a_bad_record_is_the_one_that_is_named(world: World) -> None:
     def refuse(request: Any, node: Any) -> Any:
         response = world.logs.refuse(request, ErrorCode.INVALID_RECORD)
         (partition,) = response.responses[0].partition_responses
@@ -292,7 +295,7 @@ def test_a_record_that_is_bad_itself_is_the_one_that_is_named(world: World) -> N
     world.with_producer(test)
 
 
-def test_rows_of_a_batch_that_is_split_are_all_counted(world: World) -> None:
+def test_all_rows_of_a_split_batch_are_counted(world: World) -> None:
     world.logs["orders", 0].batch_bytes_max = 300
 
     async def test(producer: Producer) -> None:
@@ -334,7 +337,7 @@ def test_interceptors_see_every_row_and_may_change_it(world: World) -> None:
     assert len(seen) == 6
 
 
-def test_a_partitioner_of_ones_own_is_asked_for_every_row(world: World) -> None:
+def test_a_custom_partitioner_is_called_for_every_row(world: World) -> None:
     async def test(producer: Producer) -> None:
         receipt = await producer.send_arrow(table(5, partition=[None, None, None, 0, None]), topic="orders")
         assert await receipt == {("orders", 0): 4, ("orders", 1): 1}
@@ -347,7 +350,7 @@ def test_a_partitioner_of_ones_own_is_asked_for_every_row(world: World) -> None:
     assert world.logs["orders", 1].values == ["1"]
 
 
-def test_tables_are_sent_in_transactions_only_where_there_is_one(world: World) -> None:
+def test_tables_are_sent_only_inside_a_transaction_if_transactional(world: World) -> None:
     async def test(producer: Producer) -> None:
         with pytest.raises(errors.IllegalState, match=r"transactional\.id"):
             await producer.send_arrow(table(1), topic="orders")
@@ -355,7 +358,7 @@ def test_tables_are_sent_in_transactions_only_where_there_is_one(world: World) -
     world.with_producer(test, transactional_id="writer")
 
 
-def test_a_topic_that_nobody_knows_is_told(world: World) -> None:
+def test_an_unknown_topic_is_reported(world: World) -> None:
     async def test(producer: Producer) -> None:
         with pytest.raises(errors.UnknownTopicOrPartition, match="nowhere"):
             await producer.send_arrow(table(1), topic="nowhere")
@@ -363,7 +366,7 @@ def test_a_topic_that_nobody_knows_is_told(world: World) -> None:
     world.with_producer(test)
 
 
-def test_others_have_their_turn_between_full_batches(world: World) -> None:
+def test_other_tasks_run_between_full_batches(world: World) -> None:
     turns: list[int] = []
 
     async def test(producer: Producer) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from harness.fake_consumer import P0, FakeConsumer
 from penstock.client import errors
-from penstock.client.group.nouns import GroupMetadata, Offset
+from penstock.client.group.types import GroupMetadata, Offset
 from penstock.client.producer.transaction_consumer import TransactionConsumer
 from penstock.client.producer.transactions import State, Transactions
 
@@ -38,8 +38,8 @@ def steps(transactions: Transactions, consumer: FakeConsumer) -> TransactionCons
 
 def request_commit(steps: TransactionConsumer, transactions: Transactions) -> None:
     steps.committing()
-    transactions.settle()
-    transactions.begin_commit()
+    with transactions.flushing():
+        transactions.begin_commit()
 
 
 def test_after_a_commit_it_continues_after_the_processed_messages(
@@ -71,7 +71,7 @@ def test_an_error_in_the_block_aborts(
 
 
 @pytest.mark.parametrize("error", [errors.TimedOut, asyncio.CancelledError, KeyboardInterrupt])
-def test_a_commit_whose_outcome_is_not_known_does_not_rewind_it(
+def test_a_commit_with_unknown_outcome_does_not_rewind_it(
     steps: TransactionConsumer,
     transactions: Transactions,
     consumer: FakeConsumer,
@@ -96,7 +96,7 @@ def test_ctrl_c_before_the_commit_was_requested_aborts(steps: TransactionConsume
     assert steps.must_abort(KeyboardInterrupt())
 
 
-def test_ctrl_c_right_after_the_answer_counts_as_committed(
+def test_ctrl_c_right_after_the_response_counts_as_committed(
     steps: TransactionConsumer, transactions: Transactions, consumer: FakeConsumer
 ) -> None:
     request_commit(steps, transactions)
@@ -106,7 +106,7 @@ def test_ctrl_c_right_after_the_answer_counts_as_committed(
     assert (consumer.offset, consumer.committed) == (10, 10)
 
 
-def test_a_commit_that_went_through_unheard_is_known_when_the_next_transaction_begins(
+def test_a_commit_without_a_response_is_known_when_the_next_transaction_begins(
     steps: TransactionConsumer, transactions: Transactions, consumer: FakeConsumer
 ) -> None:
     request_commit(steps, transactions)
@@ -120,7 +120,7 @@ def test_a_commit_that_went_through_unheard_is_known_when_the_next_transaction_b
     assert (consumer.offset, consumer.committed) == (20, 10)
 
 
-def test_an_abort_that_is_interrupted_before_it_begins_keeps_the_position(
+def test_an_abort_interrupted_before_it_begins_keeps_the_position(
     steps: TransactionConsumer, transactions: Transactions, consumer: FakeConsumer
 ) -> None:
     with pytest.raises(KeyboardInterrupt), steps.aborting():
@@ -141,7 +141,7 @@ def test_a_transaction_that_cannot_begin_rewinds_it(
     assert consumer.offset == 0
 
 
-def test_a_consumer_that_was_closed_meanwhile_is_left_alone(
+def test_a_consumer_that_was_closed_meanwhile_is_ignored(
     steps: TransactionConsumer, consumer: FakeConsumer
 ) -> None:
     def closed() -> None:

@@ -1,4 +1,4 @@
-"""Transactions by script: those of version 2, the older ones in which everything is added by hand, and trouble."""
+"""Scripted transactions of version 2 and of older versions, and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.scripted_cluster import HANG_UP, NOTHING, Led, ScriptedCluster
 from harness.scripted_log import ScriptedLogs
 from penstock import errors
 from penstock.aio import PreparedTransaction, Producer
-from penstock.client.producer.prepared import RecordPlace
+from penstock.client.prepared_transaction import RecordPlace
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -138,7 +138,7 @@ def implicit() -> World:
     return World(2)
 
 
-def test_what_is_asked_in_older_transactions(explicit: World) -> None:
+def test_requests_of_transactions_before_version_2(explicit: World) -> None:
     async def test(producer: Producer) -> None:
         for _ in range(2):
             async with producer.transaction() as transaction:
@@ -155,7 +155,7 @@ def test_what_is_asked_in_older_transactions(explicit: World) -> None:
     assert all(header.is_transactional for header in explicit.logs["orders", 0].headers)
 
 
-def test_what_is_asked_in_transactions_of_version_2(implicit: World) -> None:
+def test_requests_of_transactions_of_version_2(implicit: World) -> None:
     async def test(producer: Producer) -> None:
         for _ in range(2):
             async with producer.transaction() as transaction:
@@ -172,7 +172,7 @@ def test_what_is_asked_in_transactions_of_version_2(implicit: World) -> None:
     assert [header.base_sequence for header in implicit.logs["orders", 0].headers] == [0, 0]
 
 
-def test_an_empty_transaction_is_told_to_nobody(world: World) -> None:
+def test_an_empty_transaction_sends_no_end_txn(world: World) -> None:
     async def test(producer: Producer) -> None:
         async with producer.transaction():
             pass
@@ -181,7 +181,7 @@ def test_an_empty_transaction_is_told_to_nobody(world: World) -> None:
     assert world.asked(EndTxnRequest) == []
 
 
-def test_a_coordinator_that_moves_loads_and_is_lost_is_ridden_through(world: World) -> None:
+def test_a_coordinator_that_moves_loads_and_disconnects_is_retried(world: World) -> None:
     world.answer_in_turn(
         InitProducerIdRequest,
         HANG_UP,
@@ -204,8 +204,8 @@ def test_a_coordinator_that_moves_loads_and_is_lost_is_ridden_through(world: Wor
     assert world.logs["orders", 0].values == ["a"]
 
 
-def test_a_commit_that_is_cancelled_does_not_rewind_the_consumer(world: World) -> None:
-    """The commit may have gone through. The same messages were given again, and processed twice."""
+def test_a_cancelled_commit_does_not_rewind_the_consumer(world: World) -> None:
+    """The commit may have succeeded. The same messages were returned again, and processed twice."""
     world.answer_in_turn(EndTxnRequest, NOTHING)
     consumer = FakeConsumer()
 
@@ -225,7 +225,7 @@ def test_a_commit_that_is_cancelled_does_not_rewind_the_consumer(world: World) -
     assert [each.committed for each in world.asked(EndTxnRequest)] == [True, True]
 
 
-def test_a_commit_that_is_cancelled_before_it_is_sent_rewinds_the_consumer(world: World) -> None:
+def test_a_commit_cancelled_before_it_is_sent_rewinds_the_consumer(world: World) -> None:
     world.answer(ProduceRequest, lambda request, node: NOTHING)
     consumer = FakeConsumer()
 
@@ -255,7 +255,7 @@ def test_a_rewind_that_another_thread_prevents_is_raised(implicit: World) -> Non
     implicit.with_producer(test)
 
 
-def test_partitions_that_are_refused_leave_nothing_but_to_abort(explicit: World) -> None:
+def test_rejected_partitions_allow_only_abort(explicit: World) -> None:
     explicit.answer(
         AddPartitionsToTxnRequest,
         lambda request, node: explicit.add_partitions(request, node, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
@@ -278,7 +278,7 @@ def test_partitions_that_are_refused_leave_nothing_but_to_abort(explicit: World)
 
 
 def refuse_once(world: World, code: ErrorCode) -> None:
-    """The first batch is refused; all others are written."""
+    """The first batch is rejected; all others are written."""
     refused = False
 
     def script(request: Any, node: Any) -> Any:
@@ -291,7 +291,7 @@ def refuse_once(world: World, code: ErrorCode) -> None:
     world.answer(ProduceRequest, script)
 
 
-def test_a_refused_batch_fails_the_commit_and_the_next_transaction_goes(world: World) -> None:
+def test_a_rejected_batch_fails_the_commit_and_the_next_transaction_works(world: World) -> None:
     refuse_once(world, ErrorCode.INVALID_RECORD)
 
     async def test(producer: Producer) -> None:
@@ -305,12 +305,12 @@ def test_a_refused_batch_fails_the_commit_and_the_next_transaction_goes(world: W
     world.with_producer(test)
     assert world.logs["orders", 0].values == ["b", "c"]
     assert [each.committed for each in world.asked(EndTxnRequest)] == [False, True, True]
-    # The numbers of the refused batch were lost, so they are begun anew under a new epoch.
+    # The sequence numbers of the rejected batch were lost, so they restart under a new epoch.
     epochs = [header.producer_epoch for header in world.logs["orders", 0].headers]
     assert epochs == ([6, 6] if world.level < 2 else [6, 7])
 
 
-def test_a_fenced_producer_is_told_so_and_is_of_no_more_use(world: World) -> None:
+def test_a_fenced_producer_raises_from_every_call(world: World) -> None:
     world.answer(
         EndTxnRequest, lambda request, node: EndTxnResponse(error_code=ErrorCode.INVALID_PRODUCER_EPOCH)
     )
@@ -328,8 +328,8 @@ def test_a_fenced_producer_is_told_so_and_is_of_no_more_use(world: World) -> Non
     world.with_producer(test)
 
 
-def test_a_producer_that_a_partition_fences_is_told_so_by_its_first_call(world: World) -> None:
-    """The commit raised TransactionAborted, and so did receipts; only the abort told of the newer producer."""
+def test_a_producer_fenced_by_a_partition_raises_from_its_first_call(world: World) -> None:
+    """The commit and the receipts raised TransactionAborted; only the abort reported the newer producer."""
     world.answer(
         ProduceRequest,
         lambda request, node: world.logs.refuse(request, ErrorCode.INVALID_PRODUCER_EPOCH),
@@ -364,7 +364,7 @@ def test_a_producer_that_a_partition_fences_is_told_so_by_its_first_call(world: 
     assert len(world.asked(EndTxnRequest)) == 1
 
 
-def test_receipts_of_a_fenced_producer_tell_it_without_any_other_call(world: World) -> None:
+def test_receipts_of_a_fenced_producer_raise_without_any_other_call(world: World) -> None:
     world.answer(
         ProduceRequest,
         lambda request, node: world.logs.refuse(request, ErrorCode.INVALID_PRODUCER_EPOCH),
@@ -381,8 +381,8 @@ def test_receipts_of_a_fenced_producer_tell_it_without_any_other_call(world: Wor
     world.with_producer(test)
 
 
-def test_a_transaction_that_took_too_long_is_aborted_and_the_next_one_goes(world: World) -> None:
-    """The epoch is refused then too, but the coordinator does not call the producer fenced."""
+def test_a_transaction_that_timed_out_is_aborted_and_the_next_one_works(world: World) -> None:
+    """The epoch is rejected then too, but the coordinator does not call the producer fenced."""
     refuse_once(world, ErrorCode.INVALID_PRODUCER_EPOCH)
 
     async def test(producer: Producer) -> None:
@@ -397,7 +397,7 @@ def test_a_transaction_that_took_too_long_is_aborted_and_the_next_one_goes(world
     assert [each.committed for each in world.asked(EndTxnRequest)] == [False, True]
 
 
-def test_a_coordinator_that_does_not_answer_leaves_an_abort_to_try_again(world: World) -> None:
+def test_an_abort_can_be_repeated_if_the_coordinator_does_not_respond(world: World) -> None:
     refuse_once(world, ErrorCode.INVALID_PRODUCER_EPOCH)
     is_silent = True
     world.answer(EndTxnRequest, lambda request, node: HANG_UP if is_silent else world.end(request, node))
@@ -416,7 +416,7 @@ def test_a_coordinator_that_does_not_answer_leaves_an_abort_to_try_again(world: 
     assert world.logs["orders", 0].values == ["b"]
 
 
-def test_offsets_of_a_member_that_is_gone_fail_the_transaction(world: World) -> None:
+def test_offsets_of_a_removed_member_fail_the_transaction(world: World) -> None:
     world.answer(
         TxnOffsetCommitRequest,
         lambda request, node: world.commit_offsets(request, node, ErrorCode.ILLEGAL_GENERATION),
@@ -431,7 +431,7 @@ def test_offsets_of_a_member_that_is_gone_fail_the_transaction(world: World) -> 
     assert [each.committed for each in world.asked(EndTxnRequest)] == [False]
 
 
-def test_a_commit_that_times_out_can_be_asked_for_again(world: World) -> None:
+def test_a_timed_out_commit_can_be_repeated(world: World) -> None:
     world.answer(EndTxnRequest, lambda request, node: NOTHING)
 
     async def test(producer: Producer) -> None:
@@ -439,7 +439,7 @@ def test_a_commit_that_times_out_can_be_asked_for_again(world: World) -> None:
         await producer.send("orders", "a", partition=0)
         with pytest.raises(errors.TimedOut):
             await producer.commit()
-        with pytest.raises(errors.IllegalState, match="commit again"):
+        with pytest.raises(errors.IllegalState, match="outcome of the commit is unknown"):
             await producer.abort()
         world.answer(EndTxnRequest, world.end)
         world.nodes[1].hang_up()
@@ -451,8 +451,8 @@ def test_a_commit_that_times_out_can_be_asked_for_again(world: World) -> None:
     assert world.logs["orders", 0].values == ["a", "b"]
 
 
-def test_a_commit_that_waits_for_batches_lets_no_more_in(world: World) -> None:
-    """What another thread sent meanwhile was written behind the end of the transaction, and stopped the producer."""
+def test_a_commit_that_waits_for_batches_rejects_new_records(world: World) -> None:
+    """What another thread sent meanwhile was written after the end of the transaction, and stopped the producer."""
     refusals: list[Exception] = []
 
     async def test(producer: Producer) -> None:
@@ -479,7 +479,7 @@ def test_a_commit_that_waits_for_batches_lets_no_more_in(world: World) -> None:
     assert "commit" in str(refusals[0])
 
 
-def test_a_block_that_is_cancelled_while_it_commits_is_aborted(world: World) -> None:
+def test_a_block_cancelled_while_it_commits_is_aborted(world: World) -> None:
     world.answer(ProduceRequest, lambda request, node: NOTHING)
 
     async def test(producer: Producer) -> None:
@@ -498,7 +498,7 @@ def test_a_block_that_is_cancelled_while_it_commits_is_aborted(world: World) -> 
     assert [each.committed for each in world.asked(EndTxnRequest)] == [False, True]
 
 
-def test_closing_aborts_what_was_left_open(world: World) -> None:
+def test_closing_aborts_an_open_transaction(world: World) -> None:
     async def test(producer: Producer) -> None:
         await producer.begin()
         await (await producer.send("orders", "a", partition=0))
@@ -507,7 +507,7 @@ def test_closing_aborts_what_was_left_open(world: World) -> None:
     assert [each.committed for each in world.asked(EndTxnRequest)] == [False]
 
 
-def test_what_was_not_sent_yet_is_dropped_by_an_abort_and_told(world: World) -> None:
+def test_abort_drops_unsent_records_and_reports_it(world: World) -> None:
     async def test(producer: Producer) -> None:
         await producer.begin()
         receipt = await producer.send("orders", "a", partition=0)
@@ -523,7 +523,7 @@ def test_what_was_not_sent_yet_is_dropped_by_an_abort_and_told(world: World) -> 
 # Prepared transactions
 
 
-def test_closing_leaves_open_what_was_prepared(world: World) -> None:
+def test_closing_leaves_a_prepared_transaction_open(world: World) -> None:
     kept: list[PreparedTransaction] = []
 
     async def test(producer: Producer) -> None:
@@ -537,7 +537,7 @@ def test_closing_leaves_open_what_was_prepared(world: World) -> None:
     assert kept == [PreparedTransaction("writer", 50, 5, RecordPlace("orders", 1, 0))]
 
 
-def test_a_record_that_was_refused_is_told_by_prepare(world: World) -> None:
+def test_prepare_reports_a_rejected_record(world: World) -> None:
     world.answer(
         ProduceRequest, lambda request, node: world.logs.refuse(request, ErrorCode.MESSAGE_TOO_LARGE)
     )
@@ -552,7 +552,7 @@ def test_a_record_that_was_refused_is_told_by_prepare(world: World) -> None:
     world.with_producer(test)
 
 
-def test_two_phases_are_asked_for_without_a_time_limit(implicit: World) -> None:
+def test_two_phase_commit_is_requested_without_a_timeout(implicit: World) -> None:
     async def test(producer: Producer) -> None:
         await producer.begin()
 
@@ -562,7 +562,7 @@ def test_two_phases_are_asked_for_without_a_time_limit(implicit: World) -> None:
     assert request.transaction_timeout_ms == 2**31 - 1
 
 
-def test_a_broker_without_two_phases_is_told_apart(implicit: World) -> None:
+def test_a_broker_without_two_phase_commit_has_its_own_error(implicit: World) -> None:
     implicit.versions[ApiKey.INIT_PRODUCER_ID] = (0, 5)
 
     async def test(producer: Producer) -> None:
@@ -574,7 +574,7 @@ def test_a_broker_without_two_phases_is_told_apart(implicit: World) -> None:
     assert implicit.asked(InitProducerIdRequest) == []
 
 
-def test_a_name_that_is_forbidden_says_nothing_of_two_phases(implicit: World) -> None:
+def test_a_forbidden_transactional_id_is_not_blamed_on_two_phase_commit(implicit: World) -> None:
     refusal = InitProducerIdResponse(
         error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, producer_epoch=-1
     )
@@ -587,7 +587,7 @@ def test_a_name_that_is_forbidden_says_nothing_of_two_phases(implicit: World) ->
     implicit.with_producer(test)
 
 
-def test_one_that_was_found_prepared_is_ended_by_the_new_identity(world: World) -> None:
+def test_a_found_prepared_transaction_is_ended_with_the_new_epoch(world: World) -> None:
     found = InitProducerIdResponse(
         producer_id=60, producer_epoch=1, ongoing_txn_producer_id=50, ongoing_txn_producer_epoch=3
     )
@@ -597,7 +597,7 @@ def test_one_that_was_found_prepared_is_ended_by_the_new_identity(world: World) 
         prepared = await producer.init_transactions(keep_prepared=True)
         assert prepared == PreparedTransaction("writer", 50, 3)
         assert await producer.complete_transaction(prepared)
-        with pytest.raises(errors.IllegalState, match="no prepared transaction"):
+        with pytest.raises(errors.IllegalState, match="no transaction is prepared"):
             await producer.complete_transaction(prepared)
 
     world.with_producer(test)
@@ -605,7 +605,7 @@ def test_one_that_was_found_prepared_is_ended_by_the_new_identity(world: World) 
     assert (end.producer_id, end.producer_epoch, end.committed) == (60, 1, True)
 
 
-def test_a_name_is_taken_over_anew_without_saying_who_one_was(world: World) -> None:
+def test_a_transactional_id_is_taken_over_without_the_old_producer_id(world: World) -> None:
     async def test(producer: Producer) -> None:
         for _ in range(2):
             assert await producer.init_transactions() is None

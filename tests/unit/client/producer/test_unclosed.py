@@ -1,4 +1,4 @@
-"""An async producer that was not closed, while its broker or its event loop does not answer."""
+"""An async producer that was not closed, while its broker or its event loop does not respond."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_closing_takes_no_longer_than_the_timeout_in_total(caplog: pytest.LogCap
         world.run(main)
     finally:
         world.loop.close()
-    assert "records of a producer that was not closed were not written" in caplog.text
+    assert "a producer was not closed, and its records were not written" in caplog.text
 
 
 def test_records_are_reported_as_lost_if_the_loop_of_another_thread_is_busy(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The program ended without a word after 30 s."""
+    """The program ended after 30 s without a message."""
     core: Any = _Core()
     is_busy, may_end = threading.Event(), threading.Event()
 

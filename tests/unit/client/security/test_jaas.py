@@ -1,4 +1,4 @@
-"""sasl.jaas.config: what is read, and what is refused without giving a secret away."""
+"""Parsing of sasl.jaas.config, and errors that do not show a secret."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
         (f"{PLAIN} required;", {}),
     ],
 )
-def test_options_are_read(text: str, options: dict[str, str]) -> None:
+def test_options_are_parsed(text: str, options: dict[str, str]) -> None:
     login = parse_login(text)
     assert login.module == "PlainLoginModule"
     assert login.options == options
@@ -43,12 +43,12 @@ def test_options_are_read(text: str, options: dict[str, str]) -> None:
         f'{PLAIN} required password="hidden',
     ],
 )
-def test_what_cannot_be_read_is_refused_without_its_secrets(text: str) -> None:
+def test_invalid_configs_are_rejected_without_their_secrets(text: str) -> None:
     with pytest.raises(BadConfiguration) as raised:
         parse_login(text)
     assert "hidden" not in str(raised.value)
 
 
-def test_an_option_that_is_missing_is_named() -> None:
+def test_a_missing_option_is_named() -> None:
     with pytest.raises(BadConfiguration, match="lacks username"):
         parse_login(f"{PLAIN} required;").option("username")

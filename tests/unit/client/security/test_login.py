@@ -1,4 +1,4 @@
-"""Logging in by SASL, in a simulated network: refusals, and logins that end."""
+"""SASL logins in a simulated network: rejections, and expiring sessions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def secured(*, lifetime_ms: int = 0) -> ScriptedCluster:
     return world
 
 
-def test_the_login_comes_before_everything_else() -> None:
+def test_the_login_comes_before_every_other_request() -> None:
     world = secured()
 
     async def test(client: ClusterClient) -> None:
@@ -60,7 +60,7 @@ def test_the_login_comes_before_everything_else() -> None:
     run(world, test)
 
 
-def test_a_mechanism_that_the_broker_lacks_is_refused_with_those_it_has() -> None:
+def test_a_mechanism_that_the_broker_does_not_enable_is_rejected_with_those_enabled() -> None:
     world = secured()
     world.answer(
         SaslHandshakeRequest,
@@ -70,13 +70,13 @@ def test_a_mechanism_that_the_broker_lacks_is_refused_with_those_it_has() -> Non
     )
 
     async def test(client: ClusterClient) -> None:
-        with pytest.raises(errors.UnsupportedSaslMechanism, match="it takes SCRAM-SHA-256, GSSAPI"):
+        with pytest.raises(errors.UnsupportedSaslMechanism, match="it enables SCRAM-SHA-256, GSSAPI"):
             await client.refresh()
 
     run(world, test)
 
 
-def test_a_refusal_has_the_brokers_words_and_is_not_repeated() -> None:
+def test_a_rejected_login_has_the_brokers_message_and_is_not_retried() -> None:
     world = secured()
     world.answer(
         SaslAuthenticateRequest,
@@ -94,7 +94,7 @@ def test_a_refusal_has_the_brokers_words_and_is_not_repeated() -> None:
     run(world, test)
 
 
-def test_a_login_that_ends_is_renewed_before_it_does() -> None:
+def test_an_expiring_login_is_renewed_in_time() -> None:
     world = secured(lifetime_ms=10_000)
 
     async def test(client: ClusterClient) -> None:
@@ -108,7 +108,7 @@ def test_a_login_that_ends_is_renewed_before_it_does() -> None:
     run(world, test)
 
 
-def test_what_is_under_way_is_answered_before_a_login_is_renewed() -> None:
+def test_requests_in_flight_are_answered_before_a_login_is_renewed() -> None:
     world = secured(lifetime_ms=10_000)
 
     async def late() -> ListGroupsResponse:
@@ -130,9 +130,9 @@ def test_what_is_under_way_is_answered_before_a_login_is_renewed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
-        ({"sasl_mechanism": "GSSAPI"}, "GSSAPI is not spoken here"),
+        ({"sasl_mechanism": "GSSAPI"}, "GSSAPI is not supported"),
         ({"sasl_mechanism": "PLAIN"}, "needs sasl.jaas.config"),
         (
             {"sasl_mechanism": "PLAIN", "sasl_jaas_config": LOGIN.replace("password", "pass")},
@@ -140,9 +140,9 @@ def test_what_is_under_way_is_answered_before_a_login_is_renewed() -> None:
         ),
     ],
 )
-def test_a_login_that_cannot_work_is_refused_when_the_client_is_made(
-    options: dict[str, object], words: str
+def test_an_impossible_login_is_rejected_when_the_client_is_created(
+    options: dict[str, object], message: str
 ) -> None:
     settings = AdminSettings.of("localhost:9092", None, {"security_protocol": "SASL_SSL", **options})
-    with pytest.raises(errors.BadConfiguration, match=words):
+    with pytest.raises(errors.BadConfiguration, match=message):
         ClusterClient(settings)

@@ -1,4 +1,4 @@
-"""Tokens: how they are sent, where they come from, and what is no token."""
+"""Tokens: how they are sent, where they come from, and invalid ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_token_is_sent_with_its_extensions() -> None:
     assert OAuthBearer(Token("t", {"trace": "1"})).first() == b"n,,\x01auth=Bearer t\x01trace=1\x01\x01"
 
 
-def test_silence_is_consent_and_a_refusal_is_acknowledged() -> None:
+def test_an_empty_response_accepts_and_a_rejection_is_acknowledged() -> None:
     assert OAuthBearer(Token("t")).answer(b"") is None
     assert OAuthBearer(Token("t")).answer(b'{"status":"invalid_token"}') == b"\x01"
 
@@ -29,7 +29,7 @@ def test_silence_is_consent_and_a_refusal_is_acknowledged() -> None:
 @pytest.mark.parametrize(
     "token", [Token(""), Token("a b"), Token("a\x01b"), Token("t", {"auth": "x"}), Token("t", {"a1": "x"})]
 )
-def test_what_is_no_token_is_refused(token: Token) -> None:
+def test_invalid_tokens_are_rejected(token: Token) -> None:
     with pytest.raises(AuthenticationError):
         OAuthBearer(token)
 
@@ -46,16 +46,16 @@ async def give_later() -> str:
         (lambda: ("t", {"a": "b"}), Token("t", {"a": "b"})),
     ],
 )
-async def test_a_function_gives_tokens(source: Callable[[], Any], token: Token) -> None:
+async def test_a_function_returns_tokens(source: Callable[[], Any], token: Token) -> None:
     assert await token_from(source) == token
 
 
-async def test_a_function_that_fails_is_told_of() -> None:
+async def test_a_failing_token_function_is_reported() -> None:
     with pytest.raises(AuthenticationError, match="no luck"):
         await token_from(lambda: [][0] if False else (_ for _ in ()).throw(RuntimeError("no luck")))
 
 
-async def test_a_function_that_gives_something_else_is_told_of() -> None:
+async def test_a_token_function_with_another_result_is_reported() -> None:
     with pytest.raises(AuthenticationError, match="int"):
         await token_from(lambda: 7)
 
@@ -97,7 +97,7 @@ class _Issuing(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(self.answer)
 
-    def log_message(self, *words: Any) -> None:
+    def log_message(self, *message: Any) -> None:
         pass
 
 
@@ -116,7 +116,7 @@ def issuer(url: str) -> Issuer:
     return Issuer(url, client_id="me", client_secret="hush", scope="all", encodes=False, timeout_s=10)
 
 
-async def test_an_issuer_gives_a_token_for_an_id_and_a_secret(issuing: tuple[str, type[_Issuing]]) -> None:
+async def test_an_issuer_returns_a_token_for_an_id_and_a_secret(issuing: tuple[str, type[_Issuing]]) -> None:
     url, handler = issuing
     assert await issuer(url).token() == Token("fresh")
     assert base64.b64decode(handler.asked["authorization"].removeprefix("Basic ")) == b"me:hush"
@@ -124,15 +124,15 @@ async def test_an_issuer_gives_a_token_for_an_id_and_a_secret(issuing: tuple[str
 
 
 @pytest.mark.parametrize(("status", "answer"), [(401, b"{}"), (200, b"{}"), (200, b"no json"), (200, b"[]")])
-async def test_an_issuer_that_gives_none_is_named(
+async def test_an_issuer_without_a_token_is_named(
     issuing: tuple[str, type[_Issuing]], status: int, answer: bytes
 ) -> None:
     url, handler = issuing
     handler.status, handler.answer = status, answer
-    with pytest.raises(AuthenticationError, match="gives no token"):
+    with pytest.raises(AuthenticationError, match="returned no token"):
         await issuer(url).token()
 
 
-def test_an_issuer_is_reached_over_http_only() -> None:
-    with pytest.raises(BadConfiguration, match="neither https"):
+def test_an_issuer_must_have_an_http_address() -> None:
+    with pytest.raises(BadConfiguration, match="must begin with https"):
         issuer("ftp://somewhere/token")

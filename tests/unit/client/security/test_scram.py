@@ -1,4 +1,4 @@
-"""SCRAM: the exchange of RFC 7677, and brokers that lie."""
+"""SCRAM: the exchange of RFC 7677, and brokers with a wrong proof."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def scram() -> Scram:
     return Scram("SCRAM-SHA-256", "user", "pencil", nonce=NONCE)
 
 
-def test_the_exchange_of_the_standard() -> None:
+def test_the_exchange_of_the_rfc() -> None:
     mechanism = scram()
     assert mechanism.first() == FIRST
     assert mechanism.answer(SERVER_FIRST) == FINAL
     assert mechanism.answer(SERVER_FINAL) is None
 
 
-def test_a_broker_that_does_not_know_the_password_is_found_out() -> None:
+def test_a_broker_that_does_not_know_the_password_is_detected() -> None:
     mechanism = scram()
     mechanism.answer(SERVER_FIRST)
     with pytest.raises(AuthenticationError, match="does not know the password"):
         mechanism.answer(b"v=" + b"A" * 43 + b"=")
 
 
-def test_a_refusal_has_the_brokers_words() -> None:
+def test_a_rejection_has_the_brokers_message() -> None:
     mechanism = scram()
     mechanism.answer(SERVER_FIRST)
     with pytest.raises(AuthenticationError, match="invalid-proof"):
@@ -49,7 +49,7 @@ def test_a_refusal_has_the_brokers_words() -> None:
         b"",
         b"\xff",
         b"r=other,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
-        b"r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",  # nothing of its own
+        b"r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",  # no nonce of its own
         b"r=rOprNGfwEbeRWgbNEkqOx,i=4096",
         b"r=rOprNGfwEbeRWgbNEkqOx,s=%%%,i=4096",
         b"r=rOprNGfwEbeRWgbNEkqOx,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=1",
@@ -57,7 +57,7 @@ def test_a_refusal_has_the_brokers_words() -> None:
         b"r=rOprNGfwEbeRWgbNEkqOx,s=W22ZaJ0SNY7soEsUEjb6gQ==",
     ],
 )
-def test_an_answer_that_is_none_is_refused(answer: bytes) -> None:
+def test_an_invalid_response_is_rejected(answer: bytes) -> None:
     with pytest.raises(AuthenticationError):
         scram().answer(answer)
 
@@ -70,5 +70,5 @@ def test_two_logins_have_different_nonces() -> None:
     assert Scram("SCRAM-SHA-256", "a", "b").first() != Scram("SCRAM-SHA-256", "a", "b").first()
 
 
-def test_a_delegation_token_says_that_it_is_one() -> None:
+def test_a_delegation_token_login_says_so() -> None:
     assert Scram("SCRAM-SHA-256", "a", "b", is_token=True).first().endswith(b",tokenauth=true")

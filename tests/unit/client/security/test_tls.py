@@ -1,4 +1,4 @@
-"""The ssl.* settings: which of them make a context, and the words for those that do not."""
+"""The ssl.* settings: the context that they make, and errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def trusted(made: ssl.SSLContext) -> int:
     return made.cert_store_stats()["x509_ca"]
 
 
-def test_certificates_and_names_are_checked_unless_said_otherwise() -> None:
+def test_certificates_and_host_names_are_checked_by_default() -> None:
     made = context(ssl_truststore_certificates=AUTHORITY.pem)
     assert made.verify_mode == ssl.CERT_REQUIRED
     assert made.check_hostname
@@ -41,12 +41,12 @@ def test_trusted_certificates_come_from_settings_and_from_files(tmp_path: Path) 
     assert trusted(context(ssl_truststore_location=str(p12), ssl_truststore_password="secret")) == 1
 
 
-def test_a_key_store_may_be_trusted_too(tmp_path: Path) -> None:
+def test_a_key_store_may_be_a_trust_store(tmp_path: Path) -> None:
     p12 = OWN.write_pkcs12(tmp_path / "own.p12", "secret")
     assert trusted(context(ssl_truststore_location=str(p12), ssl_truststore_password="secret")) == 1
 
 
-def test_versions_are_those_that_are_enabled() -> None:
+def test_only_enabled_tls_versions_are_used() -> None:
     made = context(ssl_enabled_protocols=["TLSv1.3"])
     assert (made.minimum_version, made.maximum_version) == (ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_3)
     assert context().minimum_version == ssl.TLSVersion.TLSv1_2
@@ -76,13 +76,13 @@ def keys(tmp_path: Path, own: Identity) -> dict[str, dict[str, object]]:
 
 
 @pytest.mark.parametrize("form", ["text", "locked text", "file", "locked file", "store"])
-def test_a_private_key_is_taken_in_every_form(tmp_path: Path, form: str) -> None:
+def test_a_private_key_is_accepted_in_every_form(tmp_path: Path, form: str) -> None:
     context(**keys(tmp_path, OWN)[form])
 
 
 @pytest.mark.parametrize("form", ["locked text", "locked file", "store"])
 @pytest.mark.parametrize("password", [None, "wrong"])
-def test_a_wrong_password_is_told_of_and_nobody_is_asked_on_the_terminal(
+def test_a_wrong_password_is_reported_without_a_prompt(
     tmp_path: Path, form: str, password: str | None
 ) -> None:
     settings = keys(tmp_path, OWN)[form]
@@ -93,7 +93,7 @@ def test_a_wrong_password_is_told_of_and_nobody_is_asked_on_the_terminal(
         context(**settings)
 
 
-def test_a_key_that_is_not_the_certificates_is_told_of() -> None:
+def test_a_key_that_does_not_match_the_certificate_is_reported() -> None:
     with pytest.raises(BadConfiguration, match="cannot be used"):
         context(
             ssl_keystore_key=AUTHORITY.issue("other").key_pem,
@@ -102,7 +102,7 @@ def test_a_key_that_is_not_the_certificates_is_told_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "message"),
     [
         (
             {"ssl_truststore_location": "/nowhere/trust.pem"},
@@ -112,26 +112,26 @@ def test_a_key_that_is_not_the_certificates_is_told_of() -> None:
             {"ssl_keystore_location": "/nowhere/own.pem"},
             "ssl.keystore.location: /nowhere/own.pem cannot be read",
         ),
-        ({"ssl_truststore_certificates": "nothing"}, "ssl.truststore.certificates holds no certificate"),
-        ({"ssl_keystore_key": "x"}, "belong together"),
-        ({"ssl_enabled_protocols": ["SSLv3"]}, "'SSLv3' is none of"),
+        ({"ssl_truststore_certificates": "nothing"}, "ssl.truststore.certificates contains no certificate"),
+        ({"ssl_keystore_key": "x"}, "must be set together"),
+        ({"ssl_enabled_protocols": ["SSLv3"]}, "'SSLv3' is not one of"),
         ({"ssl_cipher_suites": ["NONSENSE"]}, "ssl.cipher.suites"),
         ({"ssl_endpoint_identification_algorithm": "ldaps"}, "https, or empty"),
     ],
 )
-def test_what_cannot_be_used_is_named(settings: dict[str, object], words: str) -> None:
+def test_unusable_settings_are_named(settings: dict[str, object], message: str) -> None:
     with pytest.raises(BadConfiguration) as raised:
         context(**settings)
-    assert words in str(raised.value)
+    assert message in str(raised.value)
 
 
-def test_a_store_of_javas_own_kind_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_a_jks_store_is_rejected_with_the_command_to_convert_it(tmp_path: Path) -> None:
     (tmp_path / "trust.jks").write_bytes(bytes.fromhex("feedfeed00000002"))
     with pytest.raises(BadConfiguration, match="keytool -importkeystore"):
         context(ssl_truststore_location=str(tmp_path / "trust.jks"))
 
 
-def test_a_store_that_is_not_what_the_settings_say_is_refused(tmp_path: Path) -> None:
+def test_a_store_of_another_type_than_configured_is_rejected(tmp_path: Path) -> None:
     pem = AUTHORITY.write_pem(tmp_path / "trust.pem")
-    with pytest.raises(BadConfiguration, match="no PKCS12 store"):
+    with pytest.raises(BadConfiguration, match="not a PKCS12 store"):
         context(ssl_truststore_location=str(pem), ssl_truststore_type="PKCS12")

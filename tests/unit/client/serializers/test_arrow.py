@@ -1,4 +1,4 @@
-"""Rows as Arrow's messages."""
+"""Rows as Arrow messages."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def read(deserializer: Any, data: bytes) -> Any:
     "value", [BATCH, pa.Table.from_batches([BATCH]), pa.Table.from_batches([BATCH[:1], BATCH[1:]])]
 )
 @pytest.mark.parametrize("schema", [None, SCHEMA], ids=["described", "known"])
-def test_rows_come_back(value: Any, schema: Any) -> None:
+def test_rows_round_trip(value: Any, schema: Any) -> None:
     data = write(ArrowSerializer(schema), value)
 
     assert read(ArrowDeserializer(schema), data).to_pylist() == ROWS
 
 
 @pytest.mark.parametrize("schema", [None, SCHEMA], ids=["described", "known"])
-def test_one_row_of_a_table_is_written_by_itself(schema: Any) -> None:
+def test_one_row_of_a_table_can_be_written(schema: Any) -> None:
     row = BATCH.to_struct_array()[0]
 
     assert read(ArrowDeserializer(schema), write(ArrowSerializer(schema), row)).to_pylist() == ROWS[:1]
@@ -46,17 +46,17 @@ def test_a_dict_is_a_row_of_the_known_schema() -> None:
     assert read(ArrowDeserializer(SCHEMA), data).schema == SCHEMA
 
 
-def test_no_rows_are_rows_too() -> None:
+def test_empty_batches_round_trip() -> None:
     empty = SCHEMA.empty_table()
 
     assert read(ArrowDeserializer(), write(ArrowSerializer(), empty)).num_rows == 0
 
 
-def test_a_known_schema_is_left_out_of_each_record() -> None:
+def test_a_known_schema_is_not_in_each_record() -> None:
     assert len(write(ArrowSerializer(SCHEMA), BATCH)) < len(write(ArrowSerializer(), BATCH))
 
 
-def test_the_name_stands_for_rows_that_describe_themselves() -> None:
+def test_the_name_means_rows_with_their_schema() -> None:
     data = write(serializer_of("arrow"), BATCH)
 
     assert read(deserializer_of("arrow"), data).to_pylist() == ROWS
@@ -64,11 +64,11 @@ def test_the_name_stands_for_rows_that_describe_themselves() -> None:
 
 
 @pytest.mark.parametrize("value", [5, "rows", [ROWS]])
-def test_other_values_are_refused(value: Any) -> None:
+def test_other_values_are_rejected(value: Any) -> None:
     with pytest.raises(TypeError, match="must be a RecordBatch"):
         write(ArrowSerializer(), value)
 
 
-def test_rows_of_another_schema_are_refused() -> None:
+def test_rows_of_another_schema_are_rejected() -> None:
     with pytest.raises(ValueError):
         write(ArrowSerializer(SCHEMA), pa.RecordBatch.from_pylist([{"other": 1}]))

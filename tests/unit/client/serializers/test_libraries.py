@@ -27,7 +27,7 @@ class Order:
         ("pyarrow", lambda: deserializer_of("arrow"), "arrow"),
     ],
 )
-def test_a_library_that_is_missing_is_named_with_what_to_install(
+def test_a_missing_library_is_named_with_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, library: str, make: Callable[[], Any], extra: str
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)

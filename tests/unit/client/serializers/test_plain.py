@@ -14,7 +14,7 @@ from penstock.client.serializers import deserializer_of, serializer_of
 
 UUID_ONE = UUID("01234567-89ab-cdef-0123-456789abcdef")
 
-# What Java's LongSerializer, IntegerSerializer and the rest make of these values.
+# The bytes of Java's LongSerializer, IntegerSerializer and the rest for these values.
 SAMPLES: list[tuple[str, Any, bytes]] = [
     ("string", "grün", "grün".encode()),
     ("string", "", b""),
@@ -48,7 +48,7 @@ def read(spec: object, data: bytes) -> Any:
 
 
 @pytest.mark.parametrize(("name", "value", "data"), SAMPLES)
-def test_bytes_are_kafkas(name: str, value: Any, data: bytes) -> None:
+def test_bytes_match_kafkas_serializers(name: str, value: Any, data: bytes) -> None:
     assert write(name, value) == data
     assert read(name, data) == value
 
@@ -73,7 +73,7 @@ def test_bytes_are_kafkas(name: str, value: Any, data: bytes) -> None:
         ("void", "something"),
     ],
 )
-def test_a_value_that_the_format_cannot_hold_is_refused(name: str, value: Any) -> None:
+def test_a_value_out_of_range_is_rejected(name: str, value: Any) -> None:
     with pytest.raises(Exception):  # noqa: B017  the caller makes one exception of them all
         write(name, value)
 
@@ -91,7 +91,7 @@ def test_a_value_that_the_format_cannot_hold_is_refused(name: str, value: Any) -
         ("json", "[1]".encode("utf-16")),
     ],
 )
-def test_bytes_of_another_format_are_refused(name: str, data: bytes) -> None:
+def test_bytes_of_another_format_are_rejected(name: str, data: bytes) -> None:
     with pytest.raises(Exception):  # noqa: B017
         read(name, data)
 
@@ -105,15 +105,15 @@ def test_void_reads_nothing() -> None:
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_every_integer_comes_back(number: int) -> None:
+def test_every_integer_round_trips(number: int) -> None:
     assert read("int", write("int", number)) == number
 
 
 @given(st.text())
-def test_every_text_comes_back(text: str) -> None:
+def test_every_text_round_trips(text: str) -> None:
     assert read("json", write("json", text)) == text
 
 
 @given(st.floats(allow_nan=False))
-def test_every_float_comes_back(number: float) -> None:
+def test_every_float_round_trips(number: float) -> None:
     assert read("float", write("float", number)) == number

@@ -1,4 +1,4 @@
-"""What a registry is asked, how often, and how it fails."""
+"""Requests to a schema registry, their number, and failures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_schema_is_registered_once_and_found_by_its_id(registry: RegistryInMem
     assert registry.asked.count("GET /schemas/ids/1") == 2
 
 
-def test_threads_that_ask_at_once_ask_once(registry: RegistryInMemory) -> None:
+def test_concurrent_threads_send_one_request(registry: RegistryInMemory) -> None:
     client = Registry(registry.url)
     client.register("orders-value", STRING)
 
@@ -49,37 +49,37 @@ def test_type_and_references_are_kept(registry: RegistryInMemory) -> None:
     assert client.latest("orders-value") == (schema_id, schema, 1)
 
 
-def test_a_schema_that_must_be_there_is_not_registered(registry: RegistryInMemory) -> None:
+def test_a_schema_that_must_exist_is_not_registered(registry: RegistryInMemory) -> None:
     with pytest.raises(RegistryError, match=r"Schema not found \(HTTP 404\)") as refusal:
         Registry(registry.url).find("orders-value", STRING)
 
     assert refusal.value.status == 404
 
 
-def test_a_subject_is_one_part_of_the_path(registry: RegistryInMemory) -> None:
+def test_a_subject_is_one_segment_of_the_path(registry: RegistryInMemory) -> None:
     Registry(registry.url).register("a/b c", STRING)
 
     assert registry.asked == ["POST /subjects/a%2Fb%20c/versions"]
 
 
-def test_the_next_registry_is_asked_when_one_does_not_answer(registry: RegistryInMemory) -> None:
+def test_the_next_registry_is_tried_if_one_does_not_respond(registry: RegistryInMemory) -> None:
     client = Registry(["http://127.0.0.1:1", registry.url])
 
     assert client.register("orders-value", STRING) == 1
 
 
-def test_registries_that_do_not_answer_are_named() -> None:
-    with pytest.raises(RegistryError, match=r"no registry answers: http://127\.0\.0\.1:1: "):
+def test_unreachable_registries_are_named() -> None:
+    with pytest.raises(RegistryError, match=r"no schema registry answers: http://127\.0\.0\.1:1: "):
         Registry("http://127.0.0.1:1").schema(1)
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8081", "ftp://localhost", "http://"])
-def test_an_address_that_is_none_is_refused(url: str) -> None:
+def test_an_invalid_address_is_rejected(url: str) -> None:
     with pytest.raises(BadConfiguration):
         Registry(url)
 
 
-def test_a_user_may_stand_in_the_address_or_beside_it(registry: RegistryInMemory) -> None:
+def test_credentials_may_be_in_the_address_or_separate(registry: RegistryInMemory) -> None:
     in_url = registry.url.replace("://", "://alice:se%40cret@")
 
     Registry(in_url).register("a", STRING)
@@ -88,7 +88,7 @@ def test_a_user_may_stand_in_the_address_or_beside_it(registry: RegistryInMemory
     assert registry.authorizations == ["Basic " + base64.b64encode(b"alice:se@cret").decode()] * 2
 
 
-def test_a_clients_settings_name_its_registry(registry: RegistryInMemory) -> None:
+def test_a_clients_settings_have_its_registry(registry: RegistryInMemory) -> None:
     settings = ConsumerSettings.of(
         None, {"schema.registry.url": registry.url, "basic.auth.user.info": "alice:secret"}
     )

@@ -1,4 +1,4 @@
-"""What a program may name as a serializer, and what it gets for it."""
+"""The forms in which a serializer may be given."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_every_java_class_of_kafka_has_a_serializer_here() -> None:
     ("kind", "value"),
     [(str, "a"), (int, 5), (float, 2.5), (bool, True), (UUID, UUID(int=5)), (dict, {"a": 1})],
 )
-def test_a_type_of_python_names_its_format(kind: type, value: Any) -> None:
+def test_a_python_type_means_its_format(kind: type, value: Any) -> None:
     assert read(kind, write(kind, value)) == value
 
 
@@ -104,7 +104,7 @@ def test_a_type_of_python_names_its_format(kind: type, value: Any) -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_model_is_written_as_json_and_comes_back_as_itself(value: Any) -> None:
+def test_a_model_round_trips_as_json(value: Any) -> None:
     data = write(type(value), value)
 
     assert json.loads(data)["id"] == 1
@@ -112,66 +112,66 @@ def test_a_model_is_written_as_json_and_comes_back_as_itself(value: Any) -> None
 
 
 @pytest.mark.parametrize("kind", [Order, Model, Struct])
-def test_a_value_of_another_type_than_the_model_is_refused(kind: type) -> None:
+def test_a_value_of_another_type_than_the_model_is_rejected(kind: type) -> None:
     with pytest.raises(TypeError, match=f"must be of type {kind.__name__}"):
         write(kind, {"id": 1})
 
 
 @pytest.mark.parametrize("kind", [Order, Model, Struct])
-def test_json_that_does_not_fit_the_model_is_refused(kind: type) -> None:
+def test_json_that_does_not_match_the_model_is_rejected(kind: type) -> None:
     with pytest.raises(Exception):  # noqa: B017  each library has its own
         read(kind, b'{"id":"x"}')
 
 
-def test_any_function_of_one_value_will_do() -> None:
+def test_any_function_of_one_value_works() -> None:
     assert write(lambda value: value.upper().encode(), "tea") == b"TEA"
     assert write(json.dumps, [1]) == "[1]"
     assert read(len, b"abc") == 3
 
 
-def test_a_function_with_a_context_is_told_topic_and_part() -> None:
-    told: list[Context] = []
+def test_a_function_with_a_context_gets_topic_and_field() -> None:
+    reported: list[Context] = []
 
     def serialize(value: bytes, ctx: Any = None) -> bytes:
-        told.append(ctx)
+        reported.append(ctx)
         return value
 
     write(serialize, b"x", topic="orders", is_key=True)
 
-    assert (told[0].topic, told[0].field) == ("orders", "key")
+    assert (reported[0].topic, reported[0].field) == ("orders", "key")
 
 
-def test_an_object_is_asked_once_for_each_topic() -> None:
+def test_for_topic_is_called_once_for_each_topic() -> None:
     assert write(Shouting(), 1, topic="orders") == b"orders!1"
     assert write(Shouting, 1, topic="orders", is_key=True) == b"orders?1"
 
 
 @pytest.mark.parametrize("place", ["json:dumps", "json.dumps"])
-def test_anything_importable_is_found_by_its_place(place: str) -> None:
+def test_anything_importable_is_found_by_its_path(place: str) -> None:
     assert write(place, [1]) == "[1]"
 
 
 @pytest.mark.parametrize(
-    ("spec", "words"),
+    ("spec", "message"),
     [
-        ("jsn", "there is no serializer called jsn; there are bytes, string"),
+        ("jsn", "unknown serializer jsn; known are bytes, string"),
         ("no.such.module", "the serializer no.such.module cannot be imported"),
         ("json:no_such", "cannot be imported"),
-        (5, "is none of them"),
-        (complex, "complex is no serializer"),
+        (5, "or a function, not 5"),
+        (complex, "complex is not a serializer"),
         ("avro", "set schema.registry.url"),
-        ("protobuf", "written from a message class"),
+        ("protobuf", "needs a message class"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(spec: object, words: str) -> None:
+def test_invalid_specs_are_rejected(spec: object, message: str) -> None:
     with pytest.raises(BadConfiguration) as refusal:
         serializer_of(spec)
 
-    assert words in str(refusal.value)
+    assert message in str(refusal.value)
 
 
 class TestFailures:
-    def test_a_failure_names_topic_part_and_what_was_given(self) -> None:
+    def test_a_failure_names_topic_field_and_value(self) -> None:
         cause = ValueError("no")
 
         failure = serialization_failed(cause, "orders", {"id": 1}, is_key=True)
@@ -180,27 +180,29 @@ class TestFailures:
         assert str(failure) == "orders: the key {'id': 1} of type dict cannot be serialized: ValueError: no"
         assert failure.__cause__ is cause
 
-    def test_a_failed_read_holds_its_place_and_bytes(self) -> None:
+    def test_a_failed_read_has_its_place_and_bytes(self) -> None:
         failure = deserialization_failed(
             ValueError("no"), "orders", b"\xff", is_key=False, partition=3, offset=7
         )
 
         assert isinstance(failure, DeserializationFailed)
-        assert str(failure) == r"orders-3 at offset 7: the value b'\xff' cannot be read: ValueError: no"
+        assert (
+            str(failure) == r"orders-3 at offset 7: the value b'\xff' cannot be deserialized: ValueError: no"
+        )
         assert (failure.topic, failure.partition, failure.offset, failure.data) == ("orders", 3, 7, b"\xff")
         assert pickle.loads(pickle.dumps(failure)).offset == 7
 
-    def test_a_value_of_no_topic_is_told_without_a_stray_colon(self) -> None:
+    def test_a_failure_without_a_topic_has_no_stray_colon(self) -> None:
         written = serialization_failed(ValueError("no"), "", "x", is_key=False)
         read = deserialization_failed(ValueError("no"), "", b"x", is_key=False)
 
         assert str(written).startswith("the value 'x' of type str cannot be serialized")
-        assert str(read).startswith("the value b'x' cannot be read")
+        assert str(read).startswith("the value b'x' cannot be deserialized")
 
-    def test_a_long_value_is_cut(self) -> None:
+    def test_a_long_value_is_shortened(self) -> None:
         assert len(str(serialization_failed(ValueError("no"), "t", "x" * 10_000, is_key=False))) < 200
 
-    def test_a_value_that_cannot_be_shown_does_not_hide_the_failure(self) -> None:
+    def test_a_value_with_a_failing_repr_does_not_hide_the_failure(self) -> None:
         class Broken:
             def __repr__(self) -> str:
                 raise RuntimeError("broken")

@@ -1,4 +1,4 @@
-"""Types of programs that are sent to workers: making a decoder of one must not keep it at home."""
+"""Types that are sent to workers: a class must stay picklable after a decoder was made for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Customer:
 
 @pytest.fixture
 def program() -> Any:
-    """A module that only this process has, as the file of a pipeline is."""
+    """A module that only this process has, like the file of a pipeline."""
     from pyspark import cloudpickle
 
     module = ModuleType("program_of_this_test")
@@ -40,7 +40,7 @@ def program() -> Any:
     del sys.modules[module.__name__]
 
 
-def test_a_dataclass_that_was_decoded_can_still_be_sent_to_workers(program: Any) -> None:
+def test_a_decoded_dataclass_can_still_be_sent_to_workers(program: Any) -> None:
     from pyspark import cloudpickle
 
     decode = decoder_of(list[program.Customer])

@@ -1,5 +1,5 @@
-"""Producers that share an id, partitions that fail, answer late and out of order, coordinators that die: whatever
-comes, every transaction ends the same way in all its partitions, and as its producer was told."""
+"""Transactions under any sequence of events: producers share an id, partitions fail or respond late and out of order,
+coordinators fail. Every transaction ends the same way in all its partitions, and as its producer was notified."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.end_txn import EndTxnResponse
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from penstock.records.control import EndedTransaction
+from penstock.records.control import TxnMarkerEntry
 
 PARTITIONS = tuple(TopicPartition("orders", index) for index in range(4))
 STEPS = 200
@@ -31,23 +31,23 @@ AGAIN = {
 
 
 class Partition:
-    """What a partition's leader knows of producers (`storage.producer_state`), in a few lines."""
+    """A minimal model of `storage.producer_state`."""
 
     def __init__(self) -> None:
         self.epochs: dict[int, int] = {}
         self.open: dict[int, int] = {}
-        """By producer id: the transaction whose records wait for their end."""
+        """The open transaction, by producer id."""
         self.ended: dict[int, bool] = {}
-        """By transaction: whether it was committed."""
+        """Whether each transaction was committed."""
         self.coordinator_epoch = 0
 
     def write(self, transaction: int, producer_id: int, epoch: int) -> None:
         if epoch < self.epochs.get(producer_id, -1):
-            return  # the producer has been fenced meanwhile
+            return  # the producer was fenced meanwhile
         self.epochs[producer_id] = epoch
         assert self.open.setdefault(producer_id, transaction) == transaction, "two transactions in one"
 
-    def end(self, marker: EndedTransaction) -> ErrorCode:
+    def end(self, marker: TxnMarkerEntry) -> ErrorCode:
         producer_id, epoch = marker.producer_id, marker.producer_epoch
         if marker.coordinator_epoch < self.coordinator_epoch:
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED
@@ -70,7 +70,7 @@ class UnreliablePartitions(FakePartitions):
         self.partitions = {partition: Partition() for partition in PARTITIONS}
         self.is_healed = False
 
-    def write(self, marker: EndedTransaction, partitions: Sequence[TopicPartition], done: Done) -> None:
+    def write(self, marker: TxnMarkerEntry, partitions: Sequence[TopicPartition], done: Done) -> None:
         for partition in partitions:
             held = (marker, partition, done)
             if self.is_healed or self.rng.random() < 0.6:
@@ -78,14 +78,14 @@ class UnreliablePartitions(FakePartitions):
             else:
                 self.held.append(held)
 
-    def deliver(self, held: tuple[EndedTransaction, TopicPartition, Done]) -> None:
+    def deliver(self, held: tuple[TxnMarkerEntry, TopicPartition, Done]) -> None:
         marker, partition, done = held
         if not self.is_healed and self.rng.random() < 0.2:
             done(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
         error = self.partitions[partition].end(marker)
         if not self.is_healed and self.rng.random() < 0.1:
-            error = ErrorCode.NOT_LEADER_OR_FOLLOWER  # it is there, but that was not heard
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER  # the marker is written, but the response is lost
         done(partition, error)
 
     def deliver_some(self) -> None:
@@ -99,7 +99,7 @@ class Producer:
         self.identity: tuple[int, int] | None = None
         self.transaction: int | None = None
         self.wish: bool | None = None
-        """How it wants to end its transaction, which it must not change when it asks again."""
+        """How it ends its transaction; a retry must not change it."""
         self.is_kept = False
         self.waiting: tuple[asyncio.Future[Any], Callable[[Any], None]] | None = None
 
@@ -109,20 +109,20 @@ class Producer:
 
 
 class World:
-    def __init__(self, stage: Coordination, rng: random.Random, *, end_version: int) -> None:
-        self.stage = stage
+    def __init__(self, harness: Coordination, rng: random.Random, *, end_version: int) -> None:
+        self.harness = harness
         self.rng = rng
         self.partitions = UnreliablePartitions(rng)
-        stage.partitions = self.partitions
+        harness.partitions = self.partitions
         self.end_version = end_version
         self.is_version_2 = end_version >= 5
         self.producers = [Producer() for _ in range(3)]
         self.count = 0
         self.transactions: dict[tuple[int, int], int] = {}
-        """By the identity that its records carry."""
-        self.told: dict[int, bool] = {}
+        """By the producer id and epoch in its records."""
+        self.reported: dict[int, bool] = {}
 
-    # -- what producers do
+    # -- producers
 
     def act(self, producer: Producer) -> None:
         if producer.waiting is not None:
@@ -147,7 +147,7 @@ class World:
         )
         producer.forget()
 
-        def told(response: InitProducerIdResponse) -> None:
+        def on_response(response: InitProducerIdResponse) -> None:
             if response.error_code is ErrorCode.NONE:
                 producer.identity = (response.producer_id, response.producer_epoch)
                 open_one = (response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch)
@@ -155,7 +155,7 @@ class World:
                     producer.transaction = self.transactions[open_one]
                     producer.is_kept = True
 
-        self.ask(producer, lambda: self.stage.coordinator.init_producer_id(request, version=6), told)
+        self.ask(producer, lambda: self.harness.coordinator.init_producer_id(request, version=6), on_response)
 
     def add(self, producer: Producer) -> None:
         assert producer.identity is not None
@@ -167,7 +167,7 @@ class World:
             self.count += 1
             transaction = self.transactions[identity] = self.count
 
-        def told(errors: dict[TopicPartition, ErrorCode]) -> None:
+        def on_response(errors: dict[TopicPartition, ErrorCode]) -> None:
             assert not any(errors.values())
             producer.transaction = transaction
             for partition in chosen:
@@ -175,10 +175,10 @@ class World:
 
         self.ask(
             producer,
-            lambda: self.stage.coordinator.add_partitions(
+            lambda: self.harness.coordinator.add_partitions(
                 "t", *identity, chosen, verify_only=False, is_version_2=self.is_version_2
             ),
-            told,
+            on_response,
         )
 
     def end(self, producer: Producer, is_commit: bool) -> None:
@@ -186,48 +186,50 @@ class World:
         producer.wish = is_commit
         request = end_request(producer.identity, is_commit=is_commit)
 
-        def told(response: EndTxnResponse) -> None:
+        def on_response(response: EndTxnResponse) -> None:
             assert producer.transaction is not None
-            assert self.told.setdefault(producer.transaction, is_commit) is is_commit
+            assert self.reported.setdefault(producer.transaction, is_commit) is is_commit
             producer.identity = (response.producer_id, response.producer_epoch)
             producer.transaction = producer.wish = None
             producer.is_kept = False
 
-        self.ask(producer, lambda: self.stage.coordinator.end(request, version=self.end_version), told)
+        self.ask(
+            producer, lambda: self.harness.coordinator.end(request, version=self.end_version), on_response
+        )
 
-    def ask(self, producer: Producer, request: Callable[[], Any], told: Callable[[Any], None]) -> None:
+    def ask(self, producer: Producer, request: Callable[[], Any], on_response: Callable[[Any], None]) -> None:
         try:
             answer = request()
         except Refused as refusal:
             self.refused(producer, refusal)
             return
         if isinstance(answer, asyncio.Future):
-            producer.waiting = (answer, told)
+            producer.waiting = (answer, on_response)
         else:
-            told(answer)
+            on_response(answer)
 
     def refused(self, producer: Producer, refusal: Refused) -> None:
         if refusal.error not in AGAIN or self.rng.random() < 0.3:
-            producer.forget()  # fenced, or dead
+            producer.forget()  # fenced or failed
 
     def hear(self) -> None:
         for producer in self.producers:
             if producer.waiting is not None and producer.waiting[0].done():
-                (answer, told), producer.waiting = producer.waiting, None
+                (answer, on_response), producer.waiting = producer.waiting, None
                 refusal = answer.exception()
                 if refusal is None:
-                    told(answer.result())
+                    on_response(answer.result())
                 else:
                     assert isinstance(refusal, Refused)
                     self.refused(producer, refusal)
 
-    # -- what befalls them
+    # -- faults
 
     async def step(self) -> None:
-        await asyncio.sleep(0.001)  # so that what is due happens
+        await asyncio.sleep(0.001)  # so that due timers run
         choice = self.rng.random()
         if self.rng.random() < 0.3:
-            self.stage.log.refusal = None
+            self.harness.log.refusal = None
         if self.is_decided_but_not_committed() and self.rng.random() < 0.2:
             await self.die()
         elif choice < 0.7:
@@ -235,35 +237,35 @@ class World:
         elif choice < 0.85:
             self.partitions.deliver_some()
         elif choice < 0.89:
-            self.stage.log.commits_at_once = not self.stage.log.commits_at_once
+            self.harness.log.commits_at_once = not self.harness.log.commits_at_once
         elif choice < 0.92:
             await asyncio.sleep(self.rng.choice([0.05, 0.5, 3, 70]))
         elif choice < 0.94:
-            self.stage.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+            self.harness.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
         else:
             await self.die()
-        if self.rng.random() < 0.4 and self.stage.log.ends:
-            self.stage.log.commit()
+        if self.rng.random() < 0.4 and self.harness.log.ends:
+            self.harness.log.commit()
         self.hear()
 
     def is_decided_but_not_committed(self) -> bool:
-        """When dying hurts most."""
-        committed = self.stage.log.committed.get(0, 0)
-        return any(state in PREPARED for state in self.stage.states()[committed:])
+        """At the worst moment."""
+        committed = self.harness.log.committed.get(0, 0)
+        return any(state in PREPARED for state in self.harness.states()[committed:])
 
     async def die(self) -> None:
-        """With whatever is not committed. Markers that are under way may still arrive."""
+        """Uncommitted records are lost. Markers in flight may still arrive."""
         if self.rng.random() < 0.5:
             self.partitions.held.clear()
-        log = self.stage.log
+        log = self.harness.log
         log.lose_leadership()
         if log.batches:
-            self.stage.cut_log(log.committed.get(0, 0))
+            self.harness.cut_log(log.committed.get(0, 0))
         self.hear()
-        await self.stage.restart()
+        await self.harness.restart()
 
     async def heal(self) -> None:
-        log = self.stage.log
+        log = self.harness.log
         log.refusal, log.commits_at_once = None, True
         if log.ends:
             log.commit()
@@ -277,30 +279,30 @@ class World:
         await asyncio.sleep(TIMEOUT_MS / 1000 + 10)
 
     def end_what_is_open(self) -> None:
-        """What has no deadline an operator ends."""
-        if self.stage.known() and self.stage.state() is State.ONGOING:
-            self.stage.init()
+        """An operator ends transactions without a timeout."""
+        if self.harness.known() and self.harness.state() is State.ONGOING:
+            self.harness.init()
 
 
 @pytest.mark.parametrize("end_version", [4, 5])
 @pytest.mark.parametrize("seed", range(40))
 def test_every_transaction_ends_the_same_way_everywhere(seed: int, end_version: int) -> None:
-    async def scenario(stage: Coordination) -> None:
+    async def scenario(harness: Coordination) -> None:
         rng = random.Random(seed)
-        world = World(stage, rng, end_version=end_version)
-        await stage.restart()
+        world = World(harness, rng, end_version=end_version)
+        await harness.restart()
         for _ in range(STEPS):
             await world.step()
         await world.heal()
 
-        assert not stage.known() or stage.state() not in PREPARED
+        assert not harness.known() or harness.state() not in PREPARED
         for partition in world.partitions.partitions.values():
             assert partition.open == {}
-        ends: dict[int, bool] = dict(world.told)
+        ends: dict[int, bool] = dict(world.reported)
         for partition in world.partitions.partitions.values():
             for transaction, is_commit in partition.ended.items():
                 assert ends.setdefault(transaction, is_commit) is is_commit, f"transaction {transaction}"
-        await stage.coordinator.close()
+        await harness.coordinator.close()
 
     play(
         scenario,
@@ -310,14 +312,14 @@ def test_every_transaction_ends_the_same_way_everywhere(seed: int, end_version: 
 
 
 def test_the_seeds_see_transactions_of_every_kind() -> None:
-    """Else the test above could be one that cannot fail."""
-    seen: dict[str, int] = {"commit": 0, "abort": 0, "kept": 0, "not told": 0}
+    """Shows that the test above can fail."""
+    seen: dict[str, int] = {"commit": 0, "abort": 0, "kept": 0, "no response": 0}
 
     seeds = iter(range(20))
 
-    async def scenario(stage: Coordination) -> None:
-        world = World(stage, random.Random(next(seeds)), end_version=5)
-        await stage.restart()
+    async def scenario(harness: Coordination) -> None:
+        world = World(harness, random.Random(next(seeds)), end_version=5)
+        await harness.restart()
         for _ in range(STEPS):
             await world.step()
             seen["kept"] += any(producer.is_kept for producer in world.producers)
@@ -329,7 +331,7 @@ def test_the_seeds_see_transactions_of_every_kind() -> None:
         }
         for transaction, is_commit in ended.items():
             seen["commit" if is_commit else "abort"] += 1
-            seen["not told"] += transaction not in world.told
+            seen["no response"] += transaction not in world.reported
 
     for _ in range(20):
         play(scenario, {"transaction.two.phase.commit.enable": "true"})

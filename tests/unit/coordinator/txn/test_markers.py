@@ -1,4 +1,4 @@
-"""Markers that are late, come in any order, fail, or find no partition."""
+"""Markers that are late, out of order, fail, or find no partition."""
 
 from __future__ import annotations
 
@@ -15,67 +15,67 @@ ME = (1000, 0)
 ALL = (ORDERS_0, ORDERS_1, PAYMENTS_0)
 
 
-def end_transaction(stage: Coordination) -> None:
-    stage.init()
-    stage.add(ME, *ALL)
-    assert stage.commit(ME) == (1000, 1)
+def end_transaction(harness: Coordination) -> None:
+    harness.init()
+    harness.add(ME, *ALL)
+    assert harness.commit(ME) == (1000, 1)
 
 
-def test_a_transaction_is_complete_when_the_last_partition_has_heard() -> None:
-    async def scenario(stage: Coordination) -> None:
-        stage.partitions.is_holding = True
-        end_transaction(stage)
+def test_a_transaction_is_complete_when_the_last_partition_has_its_marker() -> None:
+    async def scenario(harness: Coordination) -> None:
+        harness.partitions.is_holding = True
+        end_transaction(harness)
         for partition in (PAYMENTS_0, ORDERS_0):
-            stage.partitions.release(partition)
-            assert stage.state() is State.PREPARE_COMMIT
-        stage.partitions.release(ORDERS_1)
-        assert stage.state() is State.COMPLETE_COMMIT
+            harness.partitions.release(partition)
+            assert harness.state() is State.PREPARE_COMMIT
+        harness.partitions.release(ORDERS_1)
+        assert harness.state() is State.COMPLETE_COMMIT
 
     play(scenario)
 
 
-def test_only_what_failed_is_tried_again() -> None:
-    async def scenario(stage: Coordination) -> None:
-        stage.partitions.errors = {
+def test_only_failed_markers_are_retried() -> None:
+    async def scenario(harness: Coordination) -> None:
+        harness.partitions.errors = {
             ORDERS_0: ErrorCode.NOT_LEADER_OR_FOLLOWER,
             PAYMENTS_0: ErrorCode.KAFKA_STORAGE_ERROR,
         }
-        end_transaction(stage)
-        assert stage.state() is State.PREPARE_COMMIT
+        end_transaction(harness)
+        assert harness.state() is State.PREPARE_COMMIT
 
-        del stage.partitions.errors[PAYMENTS_0]
+        del harness.partitions.errors[PAYMENTS_0]
         await asyncio.sleep(RETRY_MS / 1000 + 0.01)
-        assert [partitions for _, partitions in stage.partitions.attempts] == [ALL, (ORDERS_0, PAYMENTS_0)]
-        stage.partitions.errors.clear()
+        assert [partitions for _, partitions in harness.partitions.attempts] == [ALL, (ORDERS_0, PAYMENTS_0)]
+        harness.partitions.errors.clear()
         await asyncio.sleep(2 * RETRY_MS / 1000 + 0.01)
-        assert stage.state() is State.COMPLETE_COMMIT
-        assert all(stage.partitions.ends(partition) == [True] for partition in ALL)
+        assert harness.state() is State.COMPLETE_COMMIT
+        assert all(harness.partitions.ends(partition) == [True] for partition in ALL)
 
     play(scenario)
 
 
-def test_a_partition_that_does_not_answer_holds_up_no_other() -> None:
-    async def scenario(stage: Coordination) -> None:
-        stage.partitions.is_holding = True
-        end_transaction(stage)
-        stage.partitions.errors[ORDERS_0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        stage.partitions.release(ORDERS_0, ORDERS_1)
-        stage.partitions.errors.clear()
+def test_a_partition_that_does_not_respond_does_not_delay_the_others() -> None:
+    async def scenario(harness: Coordination) -> None:
+        harness.partitions.is_holding = True
+        end_transaction(harness)
+        harness.partitions.errors[ORDERS_0] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        harness.partitions.release(ORDERS_0, ORDERS_1)
+        harness.partitions.errors.clear()
         await asyncio.sleep(1)
-        stage.partitions.release(ORDERS_0)
-        assert stage.state() is State.PREPARE_COMMIT
-        stage.partitions.release(PAYMENTS_0)
-        assert stage.state() is State.COMPLETE_COMMIT
+        harness.partitions.release(ORDERS_0)
+        assert harness.state() is State.PREPARE_COMMIT
+        harness.partitions.release(PAYMENTS_0)
+        assert harness.state() is State.COMPLETE_COMMIT
 
     play(scenario)
 
 
-def test_a_partition_that_is_no_more_needs_no_marker() -> None:
-    async def scenario(stage: Coordination) -> None:
-        stage.partitions.errors[ORDERS_0] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        end_transaction(stage)
-        assert stage.state() is State.COMPLETE_COMMIT
-        assert len(stage.partitions.attempts) == 1
+def test_a_deleted_partition_needs_no_marker() -> None:
+    async def scenario(harness: Coordination) -> None:
+        harness.partitions.errors[ORDERS_0] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        end_transaction(harness)
+        assert harness.state() is State.COMPLETE_COMMIT
+        assert len(harness.partitions.attempts) == 1
 
     play(scenario)
 
@@ -83,88 +83,120 @@ def test_a_partition_that_is_no_more_needs_no_marker() -> None:
 @pytest.mark.parametrize(
     "error", [ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH]
 )
-def test_a_marker_that_is_refused_for_good_is_never_taken_for_written_and_warned_of_once(
+def test_a_permanently_refused_marker_is_retried_and_logged_once(
     error: ErrorCode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario(stage: Coordination) -> None:
-        stage.partitions.errors[ORDERS_0] = error
-        end_transaction(stage)
+    async def scenario(harness: Coordination) -> None:
+        harness.partitions.errors[ORDERS_0] = error
+        end_transaction(harness)
         await asyncio.sleep(600)
-        assert stage.state() is State.PREPARE_COMMIT
-        assert stage.add((1000, 1), ORDERS_0) is ErrorCode.CONCURRENT_TRANSACTIONS
-        # Seldom, in the end, so that a partition which is gone for long costs nothing.
-        assert len(stage.partitions.attempts) < 600_000 / RETRY_MS_MAX + 10
+        assert harness.state() is State.PREPARE_COMMIT
+        assert harness.add((1000, 1), ORDERS_0) is ErrorCode.CONCURRENT_TRANSACTIONS
+        # With a long backoff in the end, so that a partition that is offline for long costs little.
+        assert len(harness.partitions.attempts) < 600_000 / RETRY_MS_MAX + 10
 
     play(scenario)
     (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
     assert "another transactional id" in warning.getMessage()
 
 
-def test_when_this_node_is_elected_again_markers_go_on_with_the_new_epoch() -> None:
-    async def scenario(stage: Coordination) -> None:
-        stage.partitions.errors[ORDERS_0] = ErrorCode.TRANSACTION_COORDINATOR_FENCED
-        end_transaction(stage)
-        stage.elect()
-        stage.partitions.errors.clear()
+def test_after_another_election_markers_have_the_new_epoch() -> None:
+    async def scenario(harness: Coordination) -> None:
+        harness.partitions.errors[ORDERS_0] = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        end_transaction(harness)
+        harness.elect()
+        harness.partitions.errors.clear()
         await asyncio.sleep(1)
-        assert stage.state() is State.COMPLETE_COMMIT
-        assert [marker.coordinator_epoch for marker in stage.partitions.written[ORDERS_0]] == [2]
+        assert harness.state() is State.COMPLETE_COMMIT
+        assert [marker.coordinator_epoch for marker in harness.partitions.written[ORDERS_0]] == [2]
 
     play(scenario)
 
 
-def test_what_comes_back_after_another_node_took_over_is_not_heard() -> None:
-    async def scenario(stage: Coordination) -> None:
-        stage.partitions.is_holding = True
-        end_transaction(stage)
-        stage.coordinator.resigned(0)
-        count = len(stage.records())
-        stage.partitions.release()
-        assert len(stage.records()) == count
+def test_marker_results_after_resignation_are_ignored() -> None:
+    async def scenario(harness: Coordination) -> None:
+        harness.partitions.is_holding = True
+        end_transaction(harness)
+        harness.coordinator.resigned(0)
+        count = len(harness.records())
+        harness.partitions.release()
+        assert len(harness.records()) == count
 
     play(scenario)
 
 
-def test_an_answer_that_comes_twice_counts_once() -> None:
-    async def scenario(stage: Coordination) -> None:
-        stage.partitions.is_holding = True
-        end_transaction(stage)
-        stage.partitions.held *= 2
-        stage.partitions.release()
-        assert stage.states().count(State.COMPLETE_COMMIT) == 1
+def test_a_marker_result_that_is_reported_twice_counts_once() -> None:
+    async def scenario(harness: Coordination) -> None:
+        harness.partitions.is_holding = True
+        end_transaction(harness)
+        harness.partitions.held *= 2
+        harness.partitions.release()
+        assert harness.states().count(State.COMPLETE_COMMIT) == 1
 
     play(scenario)
 
 
-def test_when_the_log_does_not_take_the_last_record_it_is_written_later() -> None:
-    async def scenario(stage: Coordination) -> None:
-        stage.partitions.is_holding = True
-        end_transaction(stage)
-        stage.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
-        stage.partitions.release()
+def test_a_completion_that_the_log_refuses_is_retried() -> None:
+    async def scenario(harness: Coordination) -> None:
+        harness.partitions.is_holding = True
+        end_transaction(harness)
+        harness.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+        harness.partitions.release()
         await asyncio.sleep(5)
-        assert stage.state() is State.PREPARE_COMMIT
-        stage.log.refusal = None
+        assert harness.state() is State.PREPARE_COMMIT
+        harness.log.refusal = None
         await asyncio.sleep(1)
-        assert stage.state() is State.COMPLETE_COMMIT
-        assert len(stage.partitions.attempts) == 1
+        assert harness.state() is State.COMPLETE_COMMIT
+        assert len(harness.partitions.attempts) == 1
 
     play(scenario)
 
 
 def test_markers_of_many_transactions_do_not_mix() -> None:
-    async def scenario(stage: Coordination) -> None:
-        stage.partitions.is_holding = True
+    async def scenario(harness: Coordination) -> None:
+        harness.partitions.is_holding = True
         names = [f"t{number}" for number in range(20)]
         for number, name in enumerate(names):
             me = (1000 + number, 0)
-            assert stage.init(name) == me
-            stage.add(me, ORDERS_0, transactional_id=name)
-            stage.end(me, is_commit=number % 3 == 0, transactional_id=name)
-        stage.partitions.held.reverse()
-        stage.partitions.release()
-        ends = {marker.producer_id - 1000: marker.is_commit for marker in stage.partitions.written[ORDERS_0]}
+            assert harness.init(name) == me
+            harness.add(me, ORDERS_0, transactional_id=name)
+            harness.end(me, is_commit=number % 3 == 0, transactional_id=name)
+        harness.partitions.held.reverse()
+        harness.partitions.release()
+        ends = {
+            marker.producer_id - 1000: marker.is_commit for marker in harness.partitions.written[ORDERS_0]
+        }
         assert ends == {number: number % 3 == 0 for number in range(20)}
-        assert {stage.state(name) for name in names} == {State.COMPLETE_COMMIT, State.COMPLETE_ABORT}
+        assert {harness.state(name) for name in names} == {State.COMPLETE_COMMIT, State.COMPLETE_ABORT}
 
     play(scenario)
+
+
+def test_a_refused_marker_is_written_as_soon_as_leaders_change() -> None:
+    """It waited for its backoff of up to five seconds, long after the new leader was elected."""
+
+    async def scenario(harness: Coordination) -> None:
+        harness.partitions.errors[ORDERS_0] = ErrorCode.LEADER_NOT_AVAILABLE
+        end_transaction(harness)
+        await asyncio.sleep(60)
+        assert harness.state() is State.PREPARE_COMMIT
+
+        harness.partitions.errors.clear()
+        harness.leaders_changed()
+        await asyncio.sleep(0.001)
+        assert harness.state() is State.COMPLETE_COMMIT
+
+    play(scenario)
+
+
+def test_a_marker_that_fails_for_long_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(harness: Coordination) -> None:
+        harness.partitions.errors[ORDERS_0] = ErrorCode.LEADER_NOT_AVAILABLE
+        end_transaction(harness)
+        await asyncio.sleep(0.5)
+        assert "cannot be written" not in caplog.text
+        await asyncio.sleep(60)
+
+    caplog.set_level("INFO")
+    play(scenario)
+    assert caplog.text.count("cannot be written") == 1

@@ -1,4 +1,4 @@
-"""The records of transactions as bytes."""
+"""Encoding and decoding the records of transactions."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.coordinator.framing import CorruptRecord, RecordFraming
-from penstock.coordinator.outcome import CoordinatorRecord
+from penstock.coordinator.result import CoordinatorRecord
+from penstock.coordinator.serde import CorruptRecord, RecordSerde
 from penstock.coordinator.txn.records import (
     TYPES,
-    TransactionFraming,
     TransactionLogKey,
     TransactionLogValue,
+    TransactionSerde,
     log_value,
 )
 from penstock.coordinator.txn.transaction import State, TopicPartition, Transaction
 
-FRAMING = TransactionFraming()
-PLAIN = RecordFraming(TYPES)
-"""By the declarations alone."""
+FRAMING = TransactionSerde()
+PLAIN = RecordSerde(TYPES)
+"""Without the hand-written encoders."""
 
 KEY = TransactionLogKey(transactional_id="payments-1")
 
@@ -55,7 +55,7 @@ def transactions(draw: st.DrawFn) -> Transaction:
 
 
 @given(transactions())
-def test_what_is_written_by_hand_is_what_the_declaration_says(transaction: Transaction) -> None:
+def test_hand_written_records_equal_those_of_the_codec(transaction: Transaction) -> None:
     written = FRAMING.encode(CoordinatorRecord(KEY, transaction))
 
     assert written == PLAIN.encode(CoordinatorRecord(KEY, log_value(transaction, 1)))
@@ -65,7 +65,7 @@ def test_what_is_written_by_hand_is_what_the_declaration_says(transaction: Trans
 
 
 @given(transactions())
-def test_what_is_written_is_read_back(transaction: Transaction) -> None:
+def test_records_are_decoded_as_they_were_encoded(transaction: Transaction) -> None:
     key, read = FRAMING.decode(*FRAMING.encode(CoordinatorRecord(KEY, transaction)))
 
     assert key == KEY
@@ -74,7 +74,7 @@ def test_what_is_written_is_read_back(transaction: Transaction) -> None:
     assert read._replace(partitions=()) == transaction._replace(partitions=())
 
 
-def test_version_0_has_nothing_that_came_later() -> None:
+def test_version_0_has_no_tagged_fields() -> None:
     transaction = Transaction(7, 3, 60_000, State.ONGOING, (TopicPartition("a", 0),), 1, 2, 2, 6, 8, 4)
 
     _, value = FRAMING.encode(CoordinatorRecord(KEY, transaction, 0))
@@ -90,13 +90,13 @@ def test_a_tombstone_has_no_value() -> None:
     assert FRAMING.decode(*FRAMING.encode(CoordinatorRecord(KEY, None))) == (KEY, None)
 
 
-def test_a_long_id_is_written_like_a_short_one() -> None:
+def test_a_long_id_is_encoded_like_a_short_one() -> None:
     key = TransactionLogKey(transactional_id="x" * 30_000)
 
     assert FRAMING.encode(CoordinatorRecord(key, None)) == PLAIN.encode(CoordinatorRecord(key, None))
 
 
-def test_a_next_id_without_an_epoch_begins_at_0_as_kafka_means_it() -> None:
+def test_a_next_producer_id_without_an_epoch_starts_at_epoch_0() -> None:
     value = TransactionLogValue(
         producer_id=7,
         next_producer_id=8,
@@ -115,7 +115,7 @@ def test_a_next_id_without_an_epoch_begins_at_0_as_kafka_means_it() -> None:
     assert read.client == (8, 0)
 
 
-def test_a_state_that_nobody_knows_is_not_taken_for_another() -> None:
+def test_an_unknown_state_filter_matches_nothing() -> None:
     transaction = Transaction(7, 3, 60_000, State.ONGOING, (), 1, 2)
     value = log_value(transaction, 1)
     value.transaction_status = 9

@@ -1,4 +1,4 @@
-"""The coordinator as handlers and the node see it: errors, waiting for the log, producer ids, who leads."""
+"""TransactionCoordinator: errors, waiting for the log, producer ids, leadership."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def init_request(**fields: int) -> InitProducerIdRequest:
     return InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000, **fields)
 
 
-def test_a_transaction_from_its_begin_to_its_end() -> None:
-    async def scenario(stage: Coordination) -> None:
-        assert stage.init() == (1000, 0)
-        assert stage.add((1000, 0), ORDERS_0) is ErrorCode.NONE
-        assert stage.commit((1000, 0)) == (1000, 1)
+def test_a_transaction_from_start_to_end() -> None:
+    async def scenario(harness: Coordination) -> None:
+        assert harness.init() == (1000, 0)
+        assert harness.add((1000, 0), ORDERS_0) is ErrorCode.NONE
+        assert harness.commit((1000, 0)) == (1000, 1)
 
-        (marker,) = stage.partitions.written[ORDERS_0]
+        (marker,) = harness.partitions.written[ORDERS_0]
         assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch) == (1000, 1, 1)
         assert (marker.is_commit, marker.transaction_version) == (True, 2)
-        assert stage.states() == [
+        assert harness.states() == [
             State.EMPTY,
             State.ONGOING,
             State.PREPARE_COMMIT,
@@ -39,11 +39,11 @@ def test_a_transaction_from_its_begin_to_its_end() -> None:
 @pytest.mark.parametrize(
     ("version", "error"), [(3, ErrorCode.INVALID_PRODUCER_EPOCH), (4, ErrorCode.PRODUCER_FENCED)]
 )
-def test_fencing_has_another_name_in_old_versions_of_init(version: int, error: ErrorCode) -> None:
-    async def scenario(stage: Coordination) -> None:
-        stage.init()
-        stage.init()
-        assert stage.init(expected=(1000, 0), version=version) is error
+def test_old_versions_of_init_producer_id_get_invalid_producer_epoch(version: int, error: ErrorCode) -> None:
+    async def scenario(harness: Coordination) -> None:
+        harness.init()
+        harness.init()
+        assert harness.init(expected=(1000, 0), version=version) is error
 
     play(scenario)
 
@@ -51,109 +51,109 @@ def test_fencing_has_another_name_in_old_versions_of_init(version: int, error: E
 @pytest.mark.parametrize(
     ("version", "error"), [(1, ErrorCode.INVALID_PRODUCER_EPOCH), (2, ErrorCode.PRODUCER_FENCED)]
 )
-def test_fencing_has_another_name_in_old_versions_of_end(version: int, error: ErrorCode) -> None:
-    async def scenario(stage: Coordination) -> None:
-        stage.init()
-        stage.init()
-        assert stage.commit((1000, 0), version=version) is error
+def test_old_versions_of_end_txn_get_invalid_producer_epoch(version: int, error: ErrorCode) -> None:
+    async def scenario(harness: Coordination) -> None:
+        harness.init()
+        harness.init()
+        assert harness.commit((1000, 0), version=version) is error
 
     play(scenario)
 
 
 def test_requests_without_a_transactional_id_are_invalid() -> None:
-    async def scenario(stage: Coordination) -> None:
-        assert stage.init("") is ErrorCode.INVALID_REQUEST
-        assert stage.add((1, 0), ORDERS_0, transactional_id="") is ErrorCode.INVALID_REQUEST
-        assert stage.commit((1, 0), transactional_id="") is ErrorCode.INVALID_REQUEST
-        assert stage.coordinator.describe("").error_code is ErrorCode.INVALID_REQUEST
+    async def scenario(harness: Coordination) -> None:
+        assert harness.init("") is ErrorCode.INVALID_REQUEST
+        assert harness.add((1, 0), ORDERS_0, transactional_id="") is ErrorCode.INVALID_REQUEST
+        assert harness.commit((1, 0), transactional_id="") is ErrorCode.INVALID_REQUEST
+        assert harness.coordinator.describe("").error_code is ErrorCode.INVALID_REQUEST
 
     play(scenario)
 
 
-def test_a_producer_names_id_and_epoch_or_neither() -> None:
-    async def scenario(stage: Coordination) -> None:
-        assert stage.init(expected=(1000, -1)) is ErrorCode.INVALID_REQUEST
-        assert stage.init(expected=(-1, 0)) is ErrorCode.INVALID_REQUEST
+def test_a_producer_sends_both_id_and_epoch_or_neither() -> None:
+    async def scenario(harness: Coordination) -> None:
+        assert harness.init(expected=(1000, -1)) is ErrorCode.INVALID_REQUEST
+        assert harness.init(expected=(-1, 0)) is ErrorCode.INVALID_REQUEST
 
     play(scenario)
 
 
 @pytest.mark.parametrize("timeout_ms", [-1, 0, 900_001, 2**31 - 1])
 def test_a_timeout_out_of_bounds_is_refused(timeout_ms: int) -> None:
-    async def scenario(stage: Coordination) -> None:
-        assert stage.init(timeout_ms=timeout_ms) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
-        assert stage.init(timeout_ms=900_000) == (1000, 0)
+    async def scenario(harness: Coordination) -> None:
+        assert harness.init(timeout_ms=timeout_ms) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+        assert harness.init(timeout_ms=900_000) == (1000, 0)
 
     play(scenario)
 
 
-def test_nothing_is_known_before_the_topic_exists_or_where_another_node_leads() -> None:
-    async def scenario(stage: Coordination) -> None:
-        stage.coordinator.resigned(0)
-        assert stage.init() is ErrorCode.NOT_COORDINATOR
-        assert stage.coordinator.describe("t").error_code is ErrorCode.NOT_COORDINATOR
+def test_requests_are_refused_before_the_topic_exists_or_if_another_node_leads() -> None:
+    async def scenario(harness: Coordination) -> None:
+        harness.coordinator.resigned(0)
+        assert harness.init() is ErrorCode.NOT_COORDINATOR
+        assert harness.coordinator.describe("t").error_code is ErrorCode.NOT_COORDINATOR
 
-        stage.has_topic = False
-        stage.announce()
-        assert stage.init() is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        harness.has_topic = False
+        harness.announce()
+        assert harness.init() is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     play(scenario)
 
 
-def test_an_answer_waits_until_its_record_is_committed_and_markers_wait_with_it() -> None:
-    async def scenario(stage: Coordination) -> None:
-        stage.init()
-        stage.add((1000, 0), ORDERS_0)
-        stage.log.commits_at_once = False
+def test_response_and_markers_wait_until_the_record_is_committed() -> None:
+    async def scenario(harness: Coordination) -> None:
+        harness.init()
+        harness.add((1000, 0), ORDERS_0)
+        harness.log.commits_at_once = False
 
-        ending = stage.coordinator.end(end_request((1000, 0), is_commit=True), version=5)
+        ending = harness.coordinator.end(end_request((1000, 0), is_commit=True), version=5)
         assert isinstance(ending, asyncio.Future)
-        assert stage.partitions.attempts == []
+        assert harness.partitions.attempts == []
 
-        stage.log.commit()
+        harness.log.commit()
         assert (await ending).producer_epoch == 1
-        assert stage.partitions.ends(ORDERS_0) == [True]
-        assert stage.state() is State.COMPLETE_COMMIT
-        assert stage.coordinator.describe("t").transaction_state == "PrepareCommit"
-        stage.log.commit()
-        assert stage.coordinator.describe("t").transaction_state == "CompleteCommit"
+        assert harness.partitions.ends(ORDERS_0) == [True]
+        assert harness.state() is State.COMPLETE_COMMIT
+        assert harness.coordinator.describe("t").transaction_state == "PrepareCommit"
+        harness.log.commit()
+        assert harness.coordinator.describe("t").transaction_state == "CompleteCommit"
 
     play(scenario)
 
 
-def test_a_decision_that_is_lost_with_its_leader_reaches_no_partition() -> None:
-    async def scenario(stage: Coordination) -> None:
-        stage.init()
-        stage.add((1000, 0), ORDERS_0)
-        stage.log.commits_at_once = False
+def test_no_markers_are_written_for_a_decision_that_was_not_committed() -> None:
+    async def scenario(harness: Coordination) -> None:
+        harness.init()
+        harness.add((1000, 0), ORDERS_0)
+        harness.log.commits_at_once = False
 
-        ending = stage.coordinator.end(end_request((1000, 0), is_commit=True), version=5)
+        ending = harness.coordinator.end(end_request((1000, 0), is_commit=True), version=5)
         assert isinstance(ending, asyncio.Future)
-        stage.log.lose_leadership()
+        harness.log.lose_leadership()
         with pytest.raises(Refused) as refused:
             await ending
         assert refused.value.error is ErrorCode.NOT_COORDINATOR
-        assert stage.partitions.attempts == []
+        assert harness.partitions.attempts == []
 
     play(scenario)
 
 
-def test_requests_that_follow_each_other_need_not_wait_for_the_log_in_between() -> None:
-    """Kafka answers CONCURRENT_TRANSACTIONS while a write is under way. Here each waits for what it saw."""
+def test_consecutive_requests_do_not_wait_for_the_log_in_between() -> None:
+    """Kafka answers CONCURRENT_TRANSACTIONS while a write is not committed. Here each request waits for it."""
 
-    async def scenario(stage: Coordination) -> None:
-        stage.log.commits_at_once = False
-        init = stage.coordinator.init_producer_id(init_request(), version=5)
-        added = stage.coordinator.add_partitions(
+    async def scenario(harness: Coordination) -> None:
+        harness.log.commits_at_once = False
+        init = harness.coordinator.init_producer_id(init_request(), version=5)
+        added = harness.coordinator.add_partitions(
             "t", 1000, 0, [ORDERS_0], verify_only=False, is_version_2=True
         )
-        verified = stage.coordinator.add_partitions(
+        verified = harness.coordinator.add_partitions(
             "t", 1000, 0, [ORDERS_0], verify_only=True, is_version_2=True
         )
         waiting = [init, added, verified]
         assert all(isinstance(each, asyncio.Future) and not each.done() for each in waiting)
 
-        stage.log.commit()
+        harness.log.commit()
         assert isinstance(init, asyncio.Future)
         assert (await init).producer_id == 1000
         assert isinstance(added, asyncio.Future)
@@ -163,41 +163,41 @@ def test_requests_that_follow_each_other_need_not_wait_for_the_log_in_between() 
     play(scenario)
 
 
-def test_producer_ids_that_are_not_at_hand_are_fetched_and_the_answer_waits() -> None:
-    async def scenario(stage: Coordination) -> None:
-        stage.producer_ids.is_at_hand = False
+def test_producer_ids_that_are_not_available_are_fetched_and_the_response_waits() -> None:
+    async def scenario(harness: Coordination) -> None:
+        harness.producer_ids.is_at_hand = False
         requests = [
             InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000) for name in "abc"
         ]
-        waiting = [stage.coordinator.init_producer_id(request, version=5) for request in requests]
+        waiting = [harness.coordinator.init_producer_id(request, version=5) for request in requests]
         responses = [await each for each in waiting if isinstance(each, asyncio.Future)]
 
         assert sorted(response.producer_id for response in responses) == [1000, 1001, 1002]
-        assert stage.init("a") == (responses[0].producer_id, 1)
+        assert harness.init("a") == (responses[0].producer_id, 1)
 
     play(scenario)
 
 
-def test_an_id_that_was_fetched_and_not_needed_goes_to_the_next() -> None:
-    async def scenario(stage: Coordination) -> None:
-        stage.producer_ids.is_at_hand = False
-        waiting = [stage.coordinator.init_producer_id(init_request(), version=5) for _ in range(2)]
+def test_a_fetched_producer_id_that_was_not_needed_is_used_next() -> None:
+    async def scenario(harness: Coordination) -> None:
+        harness.producer_ids.is_at_hand = False
+        waiting = [harness.coordinator.init_producer_id(init_request(), version=5) for _ in range(2)]
         responses = [await each for each in waiting if isinstance(each, asyncio.Future)]
         assert [(each.producer_id, each.producer_epoch) for each in responses] == [(1000, 0), (1000, 1)]
 
-        assert stage.init("other") == (1001, 0)
+        assert harness.init("other") == (1001, 0)
 
     play(scenario)
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT])
-def test_a_controller_that_gives_no_ids_is_a_reason_to_try_again(error: ErrorCode) -> None:
-    """By a name that every producer knows: to those of Java before 2.5 any other is the end."""
+def test_a_client_retries_if_the_controller_gives_no_producer_ids(error: ErrorCode) -> None:
+    """With an error that every producer retries: other errors are fatal for Java producers before 2.5."""
 
-    async def scenario(stage: Coordination) -> None:
-        stage.producer_ids.is_at_hand = False
-        stage.producer_ids.refusal = error
-        waiting = stage.coordinator.init_producer_id(init_request(), version=5)
+    async def scenario(harness: Coordination) -> None:
+        harness.producer_ids.is_at_hand = False
+        harness.producer_ids.refusal = error
+        waiting = harness.coordinator.init_producer_id(init_request(), version=5)
         assert isinstance(waiting, asyncio.Future)
         with pytest.raises(Refused) as refused:
             await waiting
@@ -206,14 +206,14 @@ def test_a_controller_that_gives_no_ids_is_a_reason_to_try_again(error: ErrorCod
     play(scenario)
 
 
-def test_fencing_has_another_name_in_old_versions_also_after_waiting_for_an_id() -> None:
-    """The producer's epochs are used up, and two others get ahead of it while an id is fetched."""
+def test_old_versions_get_invalid_producer_epoch_also_after_waiting_for_an_id() -> None:
+    """The epochs are exhausted, and two other requests take the id that was fetched."""
 
-    async def scenario(stage: Coordination) -> None:
-        stage.put(Transaction(7, LAST_EPOCH, 60_000, State.EMPTY, (), -1, WALL_MS))
-        stage.producer_ids.is_at_hand = False
+    async def scenario(harness: Coordination) -> None:
+        harness.put(Transaction(7, LAST_EPOCH, 60_000, State.EMPTY, (), -1, WALL_MS))
+        harness.producer_ids.is_at_hand = False
         requests = [init_request(), init_request(), init_request(producer_id=7, producer_epoch=LAST_EPOCH)]
-        waiting = [stage.coordinator.init_producer_id(request, version=3) for request in requests]
+        waiting = [harness.coordinator.init_producer_id(request, version=3) for request in requests]
         *ahead, fenced = await asyncio.gather(
             *(each for each in waiting if isinstance(each, asyncio.Future)), return_exceptions=True
         )
@@ -224,24 +224,24 @@ def test_fencing_has_another_name_in_old_versions_also_after_waiting_for_an_id()
     play(scenario)
 
 
-def test_closing_ends_those_who_wait_for_ids() -> None:
-    async def scenario(stage: Coordination) -> None:
-        stage.producer_ids.is_at_hand = False
-        waiting = stage.coordinator.init_producer_id(init_request(), version=5)
+def test_closing_fails_requests_that_wait_for_producer_ids() -> None:
+    async def scenario(harness: Coordination) -> None:
+        harness.producer_ids.is_at_hand = False
+        waiting = harness.coordinator.init_producer_id(init_request(), version=5)
         assert isinstance(waiting, asyncio.Future)
-        await stage.coordinator.close()
+        await harness.coordinator.close()
         assert waiting.cancelled()
 
     play(scenario)
 
 
-def test_markers_carry_the_leader_epoch_of_the_shards_partition() -> None:
-    async def scenario(stage: Coordination) -> None:
+def test_markers_have_the_leader_epoch_of_the_shards_partition() -> None:
+    async def scenario(harness: Coordination) -> None:
         for _ in range(3):
-            stage.elect()
-        stage.init()
-        stage.add((1000, 0), ORDERS_0)
-        stage.abort((1000, 0))
-        assert [marker.coordinator_epoch for marker in stage.partitions.written[ORDERS_0]] == [4]
+            harness.elect()
+        harness.init()
+        harness.add((1000, 0), ORDERS_0)
+        harness.abort((1000, 0))
+        assert [marker.coordinator_epoch for marker in harness.partitions.written[ORDERS_0]] == [4]
 
     play(scenario)

@@ -1,4 +1,4 @@
-"""Batches of rows in Arrow's IPC form."""
+"""Batches of rows in Arrow's IPC format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def column(*values: bytes | None) -> pa.Array:
     return pa.array(list(values), pa.binary())
 
 
-def test_streams_are_read_by_name_and_cast() -> None:
+def test_columns_of_streams_are_matched_by_name_and_cast() -> None:
     decoder = ArrowDecoder.of("name STRING, id BIGINT")
 
     decoded = decoder.decode(column(STREAM, None, STREAM))
@@ -35,7 +35,7 @@ def test_streams_are_read_by_name_and_cast() -> None:
     assert decoded.values.type == decoder.arrow_type
 
 
-def test_messages_are_read_by_the_schema_that_was_given() -> None:
+def test_messages_without_a_schema_use_the_given_one() -> None:
     decoder = ArrowDecoder.of(base64.b64encode(BATCH.schema.serialize()).decode())
 
     decoded = decoder.decode(column(MESSAGE, STREAM))
@@ -45,17 +45,17 @@ def test_messages_are_read_by_the_schema_that_was_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "words"),
+    ("schema", "message"),
     [
-        ("id BIGINT, missing STRING", "no column missing"),
+        ("id BIGINT, missing STRING", "lack the columns missing"),
         ("id STRUCT<a: INT>", "nsupported cast"),
         ("name INT", "a"),
     ],
 )
-def test_rows_of_another_shape_are_bad(schema: str, words: str) -> None:
+def test_rows_of_another_shape_are_bad(schema: str, message: str) -> None:
     decoded = ArrowDecoder.of(schema).decode(column(STREAM))
 
-    assert words in decoded.bad[0].reason
+    assert message in decoded.bad[0].reason
     assert decoded.values.to_pylist() == [None]
 
 
@@ -67,7 +67,7 @@ def test_a_stream_may_be_empty() -> None:
 
 @settings(deadline=None, max_examples=300)
 @given(st.sampled_from([STREAM, MESSAGE]), st.data())
-def test_damage_stays_in_its_row(value: bytes, data: st.DataObject) -> None:
+def test_a_damaged_value_affects_only_its_row(value: bytes, data: st.DataObject) -> None:
     damaged = bytearray(value)
     for _ in range(data.draw(st.integers(1, 4))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))

@@ -1,4 +1,4 @@
-"""Avro: what fastavro writes is what the column holds, and damage stays in its row."""
+"""Avro: columns have the values that fastavro wrote, and damage affects only its row."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ def decoder_of(schema: Any) -> AvroDecoder:
 
 
 def as_python(value: Any) -> Any:
-    """As Arrow tells it: maps are lists of pairs."""
+    """As Arrow returns it: maps are lists of pairs."""
     return {**value, "notes": list(value["notes"].items())}
 
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.none() | ORDERS, max_size=5))
-def test_a_column_holds_what_was_written(orders: list[dict[str, Any] | None]) -> None:
+def test_a_column_has_the_written_values(orders: list[dict[str, Any] | None]) -> None:
     decoder = decoder_of(SCHEMA)
 
     values = [None if order is None else write(SCHEMA, order) for order in orders]
@@ -115,7 +115,7 @@ def test_a_column_holds_what_was_written(orders: list[dict[str, Any] | None]) ->
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(ORDERS, min_size=1, max_size=4), st.data())
-def test_damage_stays_in_its_row(orders: list[dict[str, Any]], data: st.DataObject) -> None:
+def test_a_damaged_value_affects_only_its_row(orders: list[dict[str, Any]], data: st.DataObject) -> None:
     values = [write(SCHEMA, order) for order in orders]
     row = data.draw(st.integers(0, len(values) - 1))
     damaged = bytearray(values[row])
@@ -133,7 +133,7 @@ def test_damage_stays_in_its_row(orders: list[dict[str, Any]], data: st.DataObje
 
 @settings(deadline=None, max_examples=100)
 @given(ORDERS, st.data())
-def test_what_is_read_across_is_read_alike_by_itself(order: dict[str, Any], data: st.DataObject) -> None:
+def test_columns_and_rows_are_read_alike(order: dict[str, Any], data: st.DataObject) -> None:
     value = bytearray(write(SCHEMA, order))
     for _ in range(data.draw(st.integers(1, 3))):
         value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
@@ -142,11 +142,11 @@ def test_what_is_read_across_is_read_alike_by_itself(order: dict[str, Any], data
     alone = decoder_of(SCHEMA).decode(column(bytes(value), b"?"))
 
     across.values.validate(full=True)
-    assert across.values.to_string() == alone.values[:1].to_string()  # Python has no date for every number
+    assert across.values.to_string() == alone.values[:1].to_string()  # not every number is a Python date
     assert across.bad == alone.bad[:-1]
 
 
-def test_numbers_of_all_sizes_are_read_across() -> None:
+def test_numbers_of_all_sizes_are_read_by_columns() -> None:
     numbers = [0, -1, 63, -64, 64, 2**31, -(2**31) - 1, 2**62, 2**63 - 1, -(2**63)]
     schema = {"type": "array", "items": "long"}
 
@@ -169,7 +169,7 @@ def test_long_arrays_and_blocks_with_sizes_are_read() -> None:
     assert decoder_of(schema).decode(column(blocks)).values.to_pylist() == [[1, 2, 3]]
 
 
-def test_a_key_that_comes_twice_in_a_map_counts_once() -> None:
+def test_a_duplicate_key_of_a_map_counts_once() -> None:
     schema = {"type": "map", "values": "int"}
 
     decoded = decoder_of(schema).decode(column(b"\x04\x02a\x02\x02a\x04\x00"))
@@ -230,23 +230,23 @@ def test_bytes_left_over_are_bad() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "words"),
+    ("schema", "message"),
     [
         (
             {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]},
-            "itself",
+            "recursive",
         ),
-        ("null", "null, which is no type"),
-        ({"type": "nonsense"}, "no Avro schema"),
+        ("null", "null, for which Spark has no type"),
+        ({"type": "nonsense"}, "not an Avro schema"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 60}, "60 digits"),
-        (["int", "long", "string"], "cannot be told"),
+        (["int", "long", "string"], "cannot be distinguished"),
     ],
 )
-def test_a_schema_that_spark_has_no_type_for_is_refused(schema: Any, words: str) -> None:
-    with pytest.raises(BadOption) as refused:
+def test_a_schema_without_a_spark_type_is_rejected(schema: Any, message: str) -> None:
+    with pytest.raises(BadOption) as caught:
         decoder_of(schema)
 
-    assert words in str(refused.value)
+    assert message in str(caught.value)
 
 
 def record(*fields: dict[str, str]) -> dict[str, Any]:
@@ -294,7 +294,7 @@ OLD_ORDERS = st.fixed_dictionaries(
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(OLD_ORDERS, min_size=1, max_size=4))
-def test_columns_are_resolved_as_rows_are(orders: list[dict[str, Any]]) -> None:
+def test_columns_and_rows_are_resolved_alike(orders: list[dict[str, Any]]) -> None:
     decoder = AvroDecoder(decoder_of(NOW).data_type, (json.dumps(NOW),), (json.dumps(THEN),))
     values = [write(THEN, order) for order in orders]
     assert decoder._read_column is not None
@@ -336,9 +336,9 @@ class TestWithARegistry:
             {"id": 5, "old": "e"},
         ]
         assert [bad.row for bad in decoded.bad] == [2]
-        assert "written by schema 3, read by the schema of the query" in decoded.bad[0].reason
+        assert "written with schema 3, read with the query's schema" in decoded.bad[0].reason
 
-    def test_heads_that_are_none_are_bad(self, registry: RegistryInMemory) -> None:
+    def test_values_without_a_schema_id_are_bad(self, registry: RegistryInMemory) -> None:
         decoder = RegisteredAvroDecoder.of(RegistryAt(registry.url), ('"long"',))
         good = self.write(registry, "long", 7)
 
@@ -350,10 +350,10 @@ class TestWithARegistry:
         assert "the first byte is 83" in decoded.bad[1].reason
         assert "schema 99 is not in the registry" in decoded.bad[2].reason
 
-    def test_a_registry_that_does_not_answer_is_no_fault_of_the_records(self) -> None:
+    def test_an_unavailable_registry_fails_the_task_and_not_the_records(self) -> None:
         decoder = RegisteredAvroDecoder.of(RegistryAt("http://127.0.0.1:1"), ('"long"',))
 
-        with pytest.raises(RegistryError, match="no registry answers"):
+        with pytest.raises(RegistryError, match="no schema registry answers"):
             decoder.decode(column(b"\0\0\0\0\1\2"))
 
     def test_schemas_may_refer_to_others(self, registry: RegistryInMemory) -> None:

@@ -1,4 +1,4 @@
-"""What all decoders share."""
+"""Functions that all decoders share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.spark.decoding.base import Bad, Decoded, by_halves
 
 
 class Reading:
-    """Numbers as text; at once only where all are."""
+    """Numbers as text; reads at once only if all are numbers."""
 
     def __init__(self) -> None:
         self.rows_alone = 0
@@ -31,7 +31,7 @@ class Reading:
 
 @settings(deadline=None)
 @given(st.integers(0, 700), st.sets(st.integers(0, 699), max_size=40))
-def test_halves_are_put_together_again(rows: int, odd: set[int]) -> None:
+def test_halves_are_joined_in_order(rows: int, odd: set[int]) -> None:
     column = pa.array([b"x" if row in odd else b"%d" % row for row in range(rows)], pa.binary())
 
     decoded = by_halves(column, Reading().at_once, Reading().by_rows)
@@ -40,7 +40,7 @@ def test_halves_are_put_together_again(rows: int, odd: set[int]) -> None:
     assert [bad.row for bad in decoded.bad] == sorted(row for row in odd if row < rows)
 
 
-def test_one_bad_row_costs_its_neighbours_and_not_the_batch() -> None:
+def test_a_bad_row_slows_down_its_neighbours_and_not_the_batch() -> None:
     reading = Reading()
 
     by_halves(pa.array([b"1"] * 9_000 + [b"x"] + [b"1"] * 999, pa.binary()), reading.at_once, reading.by_rows)
@@ -48,7 +48,7 @@ def test_one_bad_row_costs_its_neighbours_and_not_the_batch() -> None:
     assert reading.rows_alone <= 64
 
 
-def test_where_everything_is_odd_it_is_soon_given_up() -> None:
+def test_reading_at_once_is_given_up_if_most_parts_fail() -> None:
     reading = Reading()
 
     by_halves(pa.array([b"x"] * 20_000, pa.binary()), reading.at_once, reading.by_rows)

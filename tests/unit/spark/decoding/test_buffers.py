@@ -1,4 +1,4 @@
-"""The bytes under a column."""
+"""The bytes of a binary column."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from penstock.spark.decoding.buffers import bytes_of, without_first
 
 
 @given(st.lists(st.binary(min_size=2, max_size=6)), st.integers(0, 2), st.data())
-def test_the_first_bytes_go_and_the_rest_stays(values: list[bytes], count: int, data: st.DataObject) -> None:
+def test_the_first_bytes_of_each_value_are_removed(
+    values: list[bytes], count: int, data: st.DataObject
+) -> None:
     begin = data.draw(st.integers(0, len(values)))
     column = pa.array(values, pa.binary()).slice(begin)
 

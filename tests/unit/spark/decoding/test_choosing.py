@@ -1,4 +1,4 @@
-"""Which decoder the options ask for."""
+"""Which decoder the options select."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ AVRO = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "lo
 JSON = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 
 
-def options(**said: str) -> Options:
+def options(**given: str) -> Options:
     return Options.read(
-        {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders", **said}, Use.BATCH_READ
+        {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders", **given}, Use.BATCH_READ
     )
 
 
-def type_of(column: str = "value", **said: str) -> str:
-    decoder = decoder_of(options(**said), column=column)
+def type_of(column: str = "value", **given: str) -> str:
+    decoder = decoder_of(options(**given), column=column)
     assert decoder is not None
     return decoder.field(column).dataType.simpleString()
 
@@ -40,14 +40,14 @@ def test_bytes_stay_bytes() -> None:
     assert decoder_of(options(valueFormat="json", valueSchema="id INT"), column="key") is None
 
 
-def test_keys_and_values_have_formats_of_their_own() -> None:
-    said = {"keyFormat": "string", "valueFormat": "json", "valueSchema": "id BIGINT"}
+def test_keys_and_values_have_separate_formats() -> None:
+    given = {"keyFormat": "string", "valueFormat": "json", "valueSchema": "id BIGINT"}
 
-    assert type_of("key", **said) == "string"
-    assert type_of("value", **said) == "struct<id:bigint>"
+    assert type_of("key", **given) == "string"
+    assert type_of("value", **given) == "struct<id:bigint>"
 
 
-def test_json_takes_its_type_from_the_schema_of_the_reader() -> None:
+def test_json_takes_its_type_from_the_readers_schema() -> None:
     schema = StructType([StructField("value", StructType([StructField("id", LongType())]))])
 
     decoder = decoder_of(options(valueFormat="json"), schema)
@@ -61,7 +61,7 @@ def test_avro_takes_its_schema_from_options() -> None:
 
 
 @pytest.mark.parametrize(("format", "serializer"), [("avro", AvroSerializer), ("json", JsonSchemaSerializer)])
-def test_a_registry_has_the_schema_of_the_topic(
+def test_a_registry_gives_the_schema_of_the_topic(
     registry: RegistryInMemory, format: str, serializer: Any
 ) -> None:
     schema = AVRO if format == "avro" else JSON
@@ -77,46 +77,46 @@ def test_a_registry_has_the_schema_of_the_topic(
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("given", "message"),
     [
         ({"valueFormat": "json"}, "option valueFormat needs option valueSchema"),
         ({"valueFormat": "protobuf"}, "FileDescriptorSet"),
         ({"valueFormat": "arrow"}, "needs option valueSchema"),
-        ({"valueSchema": "id INT"}, "option valueSchema has no meaning"),
-        ({"valueFormat": "string", "valueSchema": "id INT"}, "option valueFormat is string"),
+        ({"valueSchema": "id INT"}, "option valueSchema does not apply"),
+        ({"valueFormat": "string", "valueSchema": "id INT"}, "valueFormat=string"),
     ],
 )
-def test_what_does_not_go_together_is_refused(said: dict[str, str], words: str) -> None:
-    with pytest.raises(BadOption) as refused:
-        decoder_of(options(**said))
+def test_contradictory_options_are_rejected(given: dict[str, str], message: str) -> None:
+    with pytest.raises(BadOption) as caught:
+        decoder_of(options(**given))
 
-    assert words in str(refused.value)
+    assert message in str(caught.value)
 
 
-def test_a_subject_that_is_not_there_is_named(registry: RegistryInMemory) -> None:
-    with pytest.raises(BadOption, match="orders-value cannot be had"):
+def test_a_missing_subject_is_named(registry: RegistryInMemory) -> None:
+    with pytest.raises(BadOption, match="cannot get the schema of orders-value"):
         decoder_of(options(valueFormat="avro", schemaRegistryUrl=registry.url))
 
 
-def test_a_schema_of_another_kind_is_refused(registry: RegistryInMemory) -> None:
+def test_a_schema_of_another_type_is_rejected(registry: RegistryInMemory) -> None:
     AvroSerializer(registry.url, AVRO).for_topic("orders", is_key=False)({"id": 7})
 
-    with pytest.raises(BadOption, match="is of type AVRO, and option valueFormat is json"):
+    with pytest.raises(BadOption, match="has type AVRO, but option valueFormat is json"):
         decoder_of(options(valueFormat="json", schemaRegistryUrl=registry.url))
 
 
-def test_several_topics_have_no_subject_of_their_own(registry: RegistryInMemory) -> None:
-    said = {"subscribe": "a,b", "valueFormat": "avro", "schemaRegistryUrl": registry.url}
+def test_several_topics_have_no_default_subject(registry: RegistryInMemory) -> None:
+    given = {"subscribe": "a,b", "valueFormat": "avro", "schemaRegistryUrl": registry.url}
 
-    with pytest.raises(BadOption, match="say option valueSubject"):
-        decoder_of(options(**said))
+    with pytest.raises(BadOption, match="option valueSubject is required"):
+        decoder_of(options(**given))
 
     AvroSerializer(registry.url, AVRO).for_topic("orders", is_key=False)({"id": 7})
-    assert type_of(**said, valueSubject="orders-value") == "struct<id:bigint>"
+    assert type_of(**given, valueSubject="orders-value") == "struct<id:bigint>"
 
 
 class TestLibraries:
-    """Of formats: they come with penstock[spark], but an environment may be put together by hand."""
+    """penstock[spark] installs the libraries of formats, but an environment may lack them."""
 
     @pytest.mark.parametrize(
         ("format", "schema", "module", "library"),
@@ -126,7 +126,7 @@ class TestLibraries:
             ("json", "lone INT", "msgspec", "msgspec"),
         ],
     )
-    def test_one_that_is_missing_is_named_with_what_installs_it(
+    def test_a_missing_library_is_named_with_the_extra_that_installs_it(
         self, monkeypatch: pytest.MonkeyPatch, format: str, schema: str, module: str, library: str
     ) -> None:
         monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
@@ -134,14 +134,14 @@ class TestLibraries:
         def decode() -> None:
             decoder = decoder_of(options(valueFormat=format, valueSchema=schema))
             assert decoder is not None
-            decoder.decode(pa.array([b'{"lone": "x"}']))  # JSON needs it for what is odd
+            decoder.decode(pa.array([b'{"lone": "x"}']))  # JSON needs it for the slow reader
 
-        with pytest.raises(BadConfiguration) as refused:
+        with pytest.raises(BadConfiguration) as caught:
             decode()
 
-        assert str(refused.value) == f"this needs {library}: pip install 'penstock[serializers]'"
+        assert str(caught.value) == f"this needs {library}: pip install 'penstock[serializers]'"
 
-    def test_all_of_them_come_with_spark(self) -> None:
+    def test_the_extra_spark_installs_all_of_them(self) -> None:
         project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())
         extras = project["project"]["optional-dependencies"]
 

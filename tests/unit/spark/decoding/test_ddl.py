@@ -1,4 +1,4 @@
-"""Types of Spark's as text."""
+"""Spark types as text."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ def test_columns_are_a_struct() -> None:
     )
 
 
-def test_one_type_is_that_type() -> None:
+def test_a_single_type_is_accepted() -> None:
     assert data_type_of(" bigint ") == LongType()
     assert data_type_of("ARRAY<ARRAY<INT>>") == ArrayType(ArrayType(IntegerType()))
     assert data_type_of("decimal") == DecimalType(10, 0)
     assert data_type_of("DECIMAL(7)") == DecimalType(7, 0)
 
 
-def test_columns_may_be_called_as_types_are() -> None:
+def test_columns_may_have_names_of_types() -> None:
     assert data_type_of("date DATE, map STRING").names == ["date", "map"]  # type: ignore[attr-defined]
 
 
-def test_sparks_json_is_read() -> None:
+def test_sparks_json_is_accepted() -> None:
     schema = data_type_of("id BIGINT NOT NULL, tags ARRAY<STRING>")
 
     assert data_type_of(schema.json()) == schema
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("", "at least one column"),
         ("id", "a type such as BIGINT"),
@@ -70,13 +70,13 @@ def test_sparks_json_is_read() -> None:
         ("m MAP<STRING>", "keys and values"),
         ("d DECIMAL(50,2)", "38 digits"),
         ("id BIGINT NOT", "NULL after NOT"),
-        ("id BIGINT; drop", "has no meaning"),
+        ("id BIGINT; drop", "has an unexpected"),
         ("ARRAY<" * 200, "100 deep"),
-        ('{"type": "nonsense"}', "Spark's JSON"),
+        ('{"type": "nonsense"}', "not a Spark type in JSON"),
     ],
 )
-def test_what_is_no_schema_is_refused_in_words(text: str, words: str) -> None:
-    with pytest.raises(BadOption) as refused:
+def test_bad_schemas_are_rejected_with_a_helpful_error(text: str, message: str) -> None:
+    with pytest.raises(BadOption) as caught:
         data_type_of(text)
 
-    assert words in str(refused.value)
+    assert message in str(caught.value)

@@ -11,7 +11,7 @@ from penstock.spark.decoding.json_schema import data_type_by
 from penstock.spark.errors import BadOption
 
 
-def test_objects_are_structs_and_what_is_required_is_not_null() -> None:
+def test_objects_are_structs_and_required_fields_are_not_null() -> None:
     schema = {
         "$defs": {"line": {"properties": {"article": {"type": "string"}}, "required": ["article"]}},
         "type": "object",
@@ -40,21 +40,21 @@ def test_objects_are_structs_and_what_is_required_is_not_null() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "words"),
+    ("schema", "message"),
     [
-        ("{", "no JSON Schema"),
+        ("{", "not a JSON Schema"),
         ("true", "may be anything"),
         ("{}", "may be anything"),
         ('{"type": ["string", "integer"]}', "several types"),
         ('{"oneOf": [{"type": "string"}, {"type": "integer"}]}', "several types"),
-        ('{"$ref": "#/nowhere"}', "is not there"),
+        ('{"$ref": "#/nowhere"}', "does not exist"),
         ('{"$ref": "other.json"}', "another document"),
-        ('{"$ref": "#"}', "itself"),
+        ('{"$ref": "#"}', "refers to itself"),
         ('{"properties": {"next": {"$ref": "#"}}}', "inside itself"),
     ],
 )
-def test_what_has_no_type_is_refused_in_words(schema: str, words: str) -> None:
-    with pytest.raises(BadOption) as refused:
+def test_schemas_without_a_spark_type_are_rejected(schema: str, message: str) -> None:
+    with pytest.raises(BadOption) as caught:
         data_type_by(schema)
 
-    assert words in str(refused.value)
+    assert message in str(caught.value)

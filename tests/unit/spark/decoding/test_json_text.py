@@ -53,7 +53,7 @@ def decode(schema: str | DataType, *values: bytes | None) -> Decoded:
 
 
 def slowly(schema: str, values: list[bytes]) -> Decoded:
-    """With one row that the quick way cannot read, which is taken away again."""
+    """With one more row that the fast reader cannot read, which is removed afterwards."""
     decoded = decode(schema, *values, b"?")
     assert decoded.bad[-1].row == len(values)
     return Decoded(decoded.values[:-1], decoded.bad[:-1])
@@ -61,7 +61,7 @@ def slowly(schema: str, values: list[bytes]) -> Decoded:
 
 @settings(deadline=None)
 @given(st.lists(ORDERS, min_size=1, max_size=8), st.booleans())
-def test_both_ways_read_what_was_written(orders: list[dict[str, Any]], escaped: bool) -> None:
+def test_both_readers_read_what_was_written(orders: list[dict[str, Any]], escaped: bool) -> None:
     texts = [json.dumps(order, ensure_ascii=escaped, allow_nan=True) for order in orders]
     values = [text.encode(errors="replace") for text in texts]
 
@@ -77,7 +77,7 @@ def test_both_ways_read_what_was_written(orders: list[dict[str, Any]], escaped: 
 
 @settings(deadline=None)
 @given(st.lists(ORDERS, min_size=1, max_size=5), st.data())
-def test_damage_stays_in_its_row(orders: list[dict[str, Any]], data: st.DataObject) -> None:
+def test_a_damaged_value_affects_only_its_row(orders: list[dict[str, Any]], data: st.DataObject) -> None:
     values = [json.dumps(order).encode() for order in orders]
     row = data.draw(st.integers(0, len(values) - 1))
     cut = data.draw(st.integers(0, len(values[row]) - 1))
@@ -100,7 +100,7 @@ def test_damage_stays_in_its_row(orders: list[dict[str, Any]], data: st.DataObje
         )
     )
 )
-def test_pieces_of_objects_never_make_up_for_one_another(pieces: list[bytes]) -> None:
+def test_fragments_of_objects_in_several_rows_are_bad(pieces: list[bytes]) -> None:
     decoded = decode("id BIGINT", *pieces)
 
     whole = [row for row, piece in enumerate(pieces) if piece == b'{"id":1}']
@@ -109,7 +109,7 @@ def test_pieces_of_objects_never_make_up_for_one_another(pieces: list[bytes]) ->
 
 
 @pytest.mark.parametrize(
-    ("schema", "value", "words"),
+    ("schema", "value", "message"),
     [
         ("id BIGINT", b'{"id":"x"}', "Expected `int | null`, got `str` - at `$.id`"),
         ("id INT", b'{"id":3000000000}', "2147483647"),
@@ -117,16 +117,16 @@ def test_pieces_of_objects_never_make_up_for_one_another(pieces: list[bytes]) ->
         ("id INT NOT NULL", b'{"id":null}', "got `null` - at `$.id`"),
         ("price DECIMAL(4,2)", b'{"price":1.555}', "price: Rescaling Decimal"),
         ("on DATE", b'{"on":"yesterday"}', "yesterday"),
-        ("at TIMESTAMP_NTZ", b'{"at":"2024-01-01T00:00:00Z"}', "has a zone"),
+        ("at TIMESTAMP_NTZ", b'{"at":"2024-01-01T00:00:00Z"}', "has a time zone"),
         ("id BIGINT", b"[1]", "Expected `object`, got `array`"),
         ("name STRING", b'{"name":"\xff"}', "utf-8"),
     ],
 )
-def test_a_bad_row_is_told_why(schema: str, value: bytes, words: str) -> None:
+def test_a_bad_row_has_a_reason(schema: str, value: bytes, message: str) -> None:
     decoded = decode(schema, b"{}" if "NOT NULL" not in schema else b'{"id":1}', value)
 
     assert [bad.row for bad in decoded.bad] == [1]
-    assert words in decoded.bad[0].reason
+    assert message in decoded.bad[0].reason
     assert decoded.values[1].as_py() is None
 
 
@@ -152,7 +152,7 @@ def test_a_value_need_not_be_an_object() -> None:
     assert decode("BIGINT", b"7", b"null").bad[0].row == 1
 
 
-def test_a_slice_of_a_column_is_read_in_its_own_bounds() -> None:
+def test_a_slice_of_a_column_is_read_within_its_bounds() -> None:
     whole = column([b"x", b'{"id":1}', b'{"id":2}', b"y"])
 
     decoded = JsonDecoder(data_type_of("id BIGINT")).decode(whole.slice(1, 2))
@@ -164,7 +164,7 @@ def test_an_empty_column_is_empty() -> None:
     assert len(decode("id BIGINT").values) == 0
 
 
-def test_a_decoder_travels_to_a_task() -> None:
+def test_a_decoder_can_be_pickled() -> None:
     decoder = JsonDecoder(data_type_of(ORDER))
     decoder.decode(column([b"{}"]))
 
@@ -174,6 +174,6 @@ def test_a_decoder_travels_to_a_task() -> None:
 
 
 @pytest.mark.parametrize("schema", ["MAP<INT, STRING>", "a ARRAY<MAP<BIGINT, INT>>"])
-def test_types_that_json_has_not_are_refused(schema: str) -> None:
+def test_types_that_json_lacks_are_rejected(schema: str) -> None:
     with pytest.raises(BadOption, match="keys in JSON are strings"):
         JsonDecoder(data_type_of(schema))

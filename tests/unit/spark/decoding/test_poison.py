@@ -1,4 +1,4 @@
-"""What becomes of bad rows, and what a dead letter tells."""
+"""How bad rows are handled, and what a dead letter contains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from penstock.spark.columns import ARROW_TYPES
 from penstock.spark.decoding.base import Bad
-from penstock.spark.decoding.dead_letters import CONNECT, Place, letters_of, places_in
+from penstock.spark.decoding.dead_letters import CONNECT, RecordPosition, letters_of, positions_in
 from penstock.spark.decoding.poison import Decoding, decoders_of
 from penstock.spark.errors import BadOption, PoisonRecord
 from penstock.spark.options import Options, Use
@@ -50,14 +50,14 @@ def decode(
     return decoded  # type: ignore[no-any-return]
 
 
-def test_a_bad_row_stops_the_query_with_its_place_and_reason() -> None:
+def test_a_bad_row_fails_the_query_with_its_position_and_reason() -> None:
     with pytest.raises(PoisonRecord) as stopped:
         decode(batch(b"a", b"\xff", b"\xfe"), valueFormat="string")
 
-    words = str(stopped.value)
-    assert "the value at offset 71 of orders-3 cannot be decoded" in words
-    assert "invalid start byte" in words
-    assert "1 more" in words
+    message = str(stopped.value)
+    assert "cannot decode the value at offset 71 of orders-3" in message
+    assert "invalid start byte" in message
+    assert "1 more" in message
 
 
 def test_a_bad_row_is_null_or_dropped() -> None:
@@ -71,7 +71,7 @@ def test_a_bad_row_is_null_or_dropped() -> None:
     assert decode(given, valueFormat="string", poison="drop").column("offset").to_pylist() == [70, 72]
 
 
-def test_a_row_with_a_bad_key_and_a_bad_value_goes_once() -> None:
+def test_a_row_with_a_bad_key_and_a_bad_value_is_dropped_once() -> None:
     given = batch(b"\xff", b"b", keys=[b"\xff", b"k"])
 
     decoded = decode(given, ("key", "value"), keyFormat="string", valueFormat="string", poison="drop")
@@ -79,7 +79,7 @@ def test_a_row_with_a_bad_key_and_a_bad_value_goes_once() -> None:
     assert decoded.to_pylist() == [{"key": "k", "value": "b"}]
 
 
-def test_a_column_that_is_not_asked_for_is_not_decoded() -> None:
+def test_an_unselected_column_is_not_decoded() -> None:
     read = options(valueFormat="string")
     decoding = Decoding(read, ("offset",), decoders_of(read))
 
@@ -89,26 +89,29 @@ def test_a_column_that_is_not_asked_for_is_not_decoded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("said", "message"),
     [
-        ({"poison": "deadLetter", "valueFormat": "string"}, "say deadLetterTopic"),
-        ({"poison": "drop", "deadLetterTopic": "dead", "valueFormat": "string"}, "there are dead letters"),
+        ({"poison": "deadLetter", "valueFormat": "string"}, "needs deadLetterTopic"),
+        (
+            {"poison": "drop", "deadLetterTopic": "dead", "valueFormat": "string"},
+            "contradicts deadLetterTopic",
+        ),
         ({"deadLetterTopic": "orders", "valueFormat": "string"}, "its own dead letters"),
-        ({"deadLetterTopic": "dead"}, "stay bytes"),
-        ({"poison": "drop"}, "stay bytes"),
+        ({"deadLetterTopic": "dead"}, "needs a format"),
+        ({"poison": "drop"}, "needs a format"),
     ],
 )
-def test_what_does_not_go_together_is_refused(said: dict[str, str], words: str) -> None:
-    with pytest.raises(BadOption) as refused:
+def test_contradictory_options_are_rejected(said: dict[str, str], message: str) -> None:
+    with pytest.raises(BadOption) as caught:
         decoders_of(options(**said))
 
-    assert words in str(refused.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
     "said", [{"subscribePattern": "orders.*"}, {"assign": '{"orders": [0], "orders-dead": [0]}'}]
 )
-def test_a_query_that_would_read_its_own_dead_letters_is_refused(said: dict[str, str]) -> None:
+def test_a_query_that_would_read_its_own_dead_letters_is_rejected(said: dict[str, str]) -> None:
     more = {"deadLetterTopic": "orders-dead", "valueFormat": "string"}
     read = Options.read({"kafka.bootstrap.servers": "x:1", **said, **more}, Use.BATCH_READ)
 
@@ -116,16 +119,16 @@ def test_a_query_that_would_read_its_own_dead_letters_is_refused(said: dict[str,
         decoders_of(read)
 
 
-def test_a_letter_has_all_of_the_record_and_the_reason_behind_its_headers() -> None:
+def test_a_dead_letter_has_the_whole_record_and_the_reason_in_headers() -> None:
     faults = [[("key", "a.Key", Bad(0, "no key", "KeyError")), ("value", "a.Value", Bad(0, "no value"))]]
 
     (letter,) = letters_of(batch(b"v", keys=[b"k"]).to_pylist(), faults)
 
-    assert letter.place == Place("orders", 3, 70, AT_MS)
+    assert letter.position == RecordPosition("orders", 3, 70, AT_MS)
     assert (letter.key, letter.value) == (b"k", b"v")
     assert letter.headers[0] == ("trace", b"1")
-    told = {name.removeprefix(CONNECT): value for name, value in letter.headers[1:]}
-    assert told == {
+    reported = {name.removeprefix(CONNECT): value for name, value in letter.headers[1:]}
+    assert reported == {
         "topic": b"orders",
         "partition": b"3",
         "offset": b"70",
@@ -137,7 +140,7 @@ def test_a_letter_has_all_of_the_record_and_the_reason_behind_its_headers() -> N
     }
 
 
-def test_letters_of_the_same_query_are_known_again() -> None:
+def test_letters_of_the_same_query_are_recognized() -> None:
     (letter,) = letters_of(batch(b"v").to_pylist(), [[("value", "a.Value", Bad(0, "x"))]])
 
     def written(*headers: list[tuple[str, bytes | None]]) -> pa.RecordBatch:
@@ -147,7 +150,7 @@ def test_letters_of_the_same_query_are_known_again() -> None:
     ours, theirs = (CONNECT + "connector.name", b"query"), (CONNECT + "connector.name", b"other")
     damaged = [(CONNECT + "offset", b"many"), ours]
 
-    found = places_in(written([*letter.headers, theirs], [], damaged, [*letter.headers, ours]), "query")
+    found = positions_in(written([*letter.headers, theirs], [], damaged, [*letter.headers, ours]), "query")
 
-    assert found == {letter.place}
-    assert places_in(written([*letter.headers, ours]), "another") == set()
+    assert found == {letter.position}
+    assert positions_in(written([*letter.headers, ours]), "another") == set()

@@ -1,4 +1,4 @@
-"""Protobuf: messages as columns, held to the library's own view of them."""
+"""Protobuf: messages as columns, compared with the library."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def column(*values: bytes | None) -> pa.Array:
 
 
 def seen(order: dict[str, Any]) -> dict[str, Any]:
-    """A message as the column tells it."""
+    """A message as the column has it."""
     plain = {"id": 0, "name": "", "big": 0, "raw": b"", "weight": 0.0, "lines": [], "counts": []}
     return {
         **plain,
@@ -143,7 +143,7 @@ def sorted_maps(row: dict[str, Any]) -> dict[str, Any]:
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(ORDERS, max_size=4))
-def test_a_column_holds_what_was_written(orders: list[dict[str, Any]]) -> None:
+def test_a_column_has_the_written_values(orders: list[dict[str, Any]]) -> None:
     decoder = ProtobufDecoder.of(SCHEMA)
 
     decoded = decoder.decode(column(*(Order(**order).SerializeToString() for order in orders)))
@@ -156,7 +156,7 @@ def test_a_column_holds_what_was_written(orders: list[dict[str, Any]]) -> None:
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(ORDERS, min_size=2, max_size=4), st.binary(max_size=30))
-def test_damage_stays_in_its_row(orders: list[dict[str, Any]], noise: bytes) -> None:
+def test_a_damaged_value_affects_only_its_row(orders: list[dict[str, Any]], noise: bytes) -> None:
     values = [Order(**order).SerializeToString() for order in orders]
 
     decoded = ProtobufDecoder.of(SCHEMA).decode(column(noise, *values[1:]))
@@ -168,7 +168,7 @@ def test_damage_stays_in_its_row(orders: list[dict[str, Any]], noise: bytes) -> 
     ]
 
 
-def test_types_that_come_with_protobuf_are_sparks_own() -> None:
+def test_well_known_types_become_spark_types() -> None:
     order = Order(cash=True, done={})
     order.at.seconds, order.at.nanos = -1, 500_000_999
     order.took.seconds = 90
@@ -186,11 +186,11 @@ def test_a_bad_row_names_the_message() -> None:
     decoded = ProtobufDecoder.of(SCHEMA).decode(column(b"\xff\xff", None))
 
     assert decoded.values.to_pylist() == [None, None]
-    assert "the bytes are no shop.Order" in decoded.bad[0].reason
+    assert "the bytes are not a shop.Order" in decoded.bad[0].reason
 
 
 class TestSchemas:
-    def test_a_set_of_files_is_given_as_text_or_by_path(self, tmp_path: Path) -> None:
+    def test_a_descriptor_set_is_given_as_base64_or_by_path(self, tmp_path: Path) -> None:
         whole = descriptor_pb2.FileDescriptorSet(file=[order_file()]).SerializeToString()
         (tmp_path / "order.desc").write_bytes(whole)
 
@@ -201,29 +201,31 @@ class TestSchemas:
         assert ProtobufDecoder.of(by_text).data_type.simpleString() == "struct<article:string,count:bigint>"
 
     @pytest.mark.parametrize(
-        ("text", "message", "words"),
+        ("text", "message", "error"),
         [
-            ("/nowhere/order.desc", None, "neither base64 nor a file"),
+            ("/nowhere/order.desc", None, "neither base64 nor a readable file"),
             ("syntax = 'proto3';", None, "protoc --include_imports"),
-            ("aGVsbG8gd29ybGQ=", None, "no FileDescriptorSet"),
-            ("", None, "has no file in it"),
-            ("ORDER", None, "say which message is meant, of shop.Order, shop.Line"),
+            ("aGVsbG8gd29ybGQ=", None, "not a FileDescriptorSet"),
+            ("", None, "is empty"),
+            ("ORDER", None, "name the message, one of: shop.Order, shop.Line"),
             ("ORDER", "shop.Nothing", "no message shop.Nothing"),
         ],
     )
-    def test_what_is_no_schema_is_refused_in_words(self, text: str, message: str | None, words: str) -> None:
+    def test_bad_schemas_are_rejected_with_a_helpful_error(
+        self, text: str, message: str | None, error: str
+    ) -> None:
         whole = descriptor_pb2.FileDescriptorSet(file=[order_file()]).SerializeToString()
-        with pytest.raises(BadOption) as refused:
+        with pytest.raises(BadOption) as caught:
             files_in(base64.b64encode(whole).decode() if text == "ORDER" else text, message)
 
-        assert words in str(refused.value)
+        assert error in str(caught.value)
 
-    def test_a_message_inside_itself_is_refused(self) -> None:
+    def test_a_recursive_message_is_rejected(self) -> None:
         file = descriptor_pb2.FileDescriptorProto(name="n.proto", syntax="proto3")
         node = file.message_type.add(name="Node")
         node.field.add(name="next", number=1, type=Field.TYPE_MESSAGE, type_name=".Node", label=ONE)
 
-        with pytest.raises(BadOption, match="contains itself"):
+        with pytest.raises(BadOption, match="recursive types"):
             ProtobufDecoder.of(files_of(class_of(file, "Node").DESCRIPTOR))
 
 
@@ -233,9 +235,7 @@ class TestWithARegistry:
         serializer = ProtobufSerializer(registry.url, type(message), subject=subject)
         return serializer.for_topic("orders", is_key=False)(message)  # type: ignore[no-any-return]
 
-    def test_the_newest_schema_is_fixed_and_newer_ones_are_read_by_it(
-        self, registry: RegistryInMemory
-    ) -> None:
+    def test_the_latest_schema_is_fixed_and_reads_newer_values(self, registry: RegistryInMemory) -> None:
         first = self.write(registry, Order(id=1, name="a"))
         decoder = RegisteredProtobufDecoder.latest(RegistryAt(registry.url), "orders-value", None)
         wider = order_file()
@@ -258,11 +258,11 @@ class TestWithARegistry:
 
         assert [row and row["id"] for row in decoded.values.to_pylist()] == [1, None, None, None]
         assert [bad.row for bad in decoded.bad] == [1, 2, 3]
-        assert "field 2 (name) has changed its type" in decoded.bad[0].reason
-        assert "this is a shop.Line, and the query reads shop.Order" in decoded.bad[1].reason
+        assert "field 2 (name) changed its type" in decoded.bad[0].reason
+        assert "this is a shop.Line, but the query reads shop.Order" in decoded.bad[1].reason
         assert "indexes" in decoded.bad[2].reason
 
-    def test_a_place_that_the_schema_has_not_is_bad(self, registry: RegistryInMemory) -> None:
+    def test_an_unknown_message_index_is_bad(self, registry: RegistryInMemory) -> None:
         good = self.write(registry, Order(id=1))
 
         decoded = RegisteredProtobufDecoder.of(RegistryAt(registry.url), SCHEMA).decode(
@@ -272,5 +272,5 @@ class TestWithARegistry:
         assert "has no message at [9]" in decoded.bad[0].reason
 
 
-def test_the_schema_of_the_query_is_hashable_by_what_it_says() -> None:
+def test_the_schema_is_hashable_by_its_content() -> None:
     assert Files(SCHEMA.files, "shop.Order") == SCHEMA

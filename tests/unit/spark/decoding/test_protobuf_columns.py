@@ -1,4 +1,4 @@
-"""Protobuf read across: whatever stands in the bytes, what is read is what the library reads, or is left to it."""
+"""Protobuf by columns: whatever the bytes are, the result is the library's, or the library reads them."""
 
 from __future__ import annotations
 
@@ -149,13 +149,13 @@ def token(number: int, wire: int, value: bytes) -> bytes:
 
 
 def values_of(field: Any, depth: int) -> st.SearchStrategy[bytes]:
-    """What may stand behind a field, with its tag."""
+    """Possible values of a field, with its tag."""
     number, wire = field.number, WIRES.get(field.type, 0)
     if field.type == Kind.TYPE_MESSAGE:
         inner = messages_of(field.message_type, depth + 1).map(sized)
         return inner.map(lambda value: token(number, 2, value))
     if field.type == Kind.TYPE_STRING:
-        # Most texts are ones, or nothing else would be looked at.
+        # Most texts are valid, otherwise nothing else would be tested.
         text = st.one_of(st.text(max_size=4).map(str.encode), st.text(max_size=4).map(str.encode), BYTES)
         return text.map(lambda value: token(number, 2, sized(value)))
     single = BY_WIRE[wire]
@@ -167,7 +167,7 @@ def values_of(field: Any, depth: int) -> st.SearchStrategy[bytes]:
 
 
 def messages_of(descriptor: Any, depth: int = 0) -> st.SearchStrategy[bytes]:
-    """Fields in any order, some of them twice, unknown or in a form that they have not."""
+    """Fields in any order, some twice, unknown or with a wrong wire type."""
     if depth > 2 or not descriptor.fields:
         return st.just(b"")
     known = st.sampled_from(list(descriptor.fields)).flatmap(lambda field: values_of(field, depth))
@@ -198,7 +198,7 @@ def rows_of(draw: st.DrawFn, descriptor: Any) -> list[bytes]:
 
 
 def plain(value: Any) -> Any:
-    """Such that two readings can be compared: a map has no order, and no NaN equals another."""
+    """Comparable values: a map has no order, and NaN does not equal itself."""
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -210,7 +210,7 @@ def plain(value: Any) -> Any:
 
 
 def with_numbers_for_times(kind: pa.DataType) -> pa.DataType:
-    """Python has no times behind the year 9999, and Protobuf does not keep to that."""
+    """Python has no times after the year 9999, but Protobuf has."""
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(with_numbers_for_times(field.type)) for field in kind])
     if pa.types.is_map(kind):
@@ -227,7 +227,7 @@ def at_once(decoder: ProtobufDecoder, column: pa.Array) -> pa.Array | None:
 
 
 def check_alike(decoder: ProtobufDecoder, rows: list[bytes]) -> bool:
-    """Whether the rows were read at once; if so, it is as the library reads them."""
+    """Whether the rows were read at once; if so, the result equals the library's."""
     column = pa.array(rows, pa.binary())
     found = at_once(decoder, column)
     if found is None:
@@ -244,7 +244,7 @@ def check_alike(decoder: ProtobufDecoder, rows: list[bytes]) -> bool:
 @pytest.mark.parametrize("syntax", ["proto2", "proto3"])
 @settings(deadline=None, max_examples=100)
 @given(data=st.data())
-def test_whatever_is_read_at_once_is_what_the_library_reads(syntax: str, data: st.DataObject) -> None:
+def test_columns_and_the_library_read_alike(syntax: str, data: st.DataObject) -> None:
     message, decoder = KNOWN[syntax]
 
     check_alike(decoder, data.draw(rows_of(message.DESCRIPTOR)))
@@ -253,7 +253,7 @@ def test_whatever_is_read_at_once_is_what_the_library_reads(syntax: str, data: s
 @pytest.mark.parametrize("syntax", ["proto2", "proto3"])
 @settings(deadline=None, max_examples=50)
 @given(data=st.data())
-def test_what_the_library_writes_is_read_at_once(syntax: str, data: st.DataObject) -> None:
+def test_messages_of_the_library_are_read_at_once(syntax: str, data: st.DataObject) -> None:
     message, decoder = KNOWN[syntax]
     written = []
     for row in data.draw(rows_of(message.DESCRIPTOR)):
@@ -261,14 +261,14 @@ def test_what_the_library_writes_is_read_at_once(syntax: str, data: st.DataObjec
             known = message.FromString(row)
             known.DiscardUnknownFields()
             written.append(known.SerializePartialToString())
-        except Exception:  # no message
+        except Exception:  # not a message
             written.append(b"")
 
     if decoder._by_rows(pa.array(written, pa.binary())).bad == []:
         assert check_alike(decoder, written)
 
 
-def test_an_entry_of_a_map_that_had_an_unknown_value_first_is_unknown() -> None:
+def test_a_map_entry_with_an_unknown_value_first_is_unknown() -> None:
     _, decoder = KNOWN["proto2"]
     row = token(92, 2, sized(token(2, 0, b"\x7f") + token(2, 0, b"\x00")))
 
@@ -291,7 +291,7 @@ IN_DISORDER = token(5, 0, b"\x01") + token(3, 0, b"\x02") + token(5, 0, b"\x03")
         pytest.param(b"", id="nothing"),
     ],
 )
-def test_what_is_unusual_and_no_fault_is_read_at_once(row: bytes) -> None:
+def test_unusual_but_valid_messages_are_read_at_once(row: bytes) -> None:
     for _, decoder in KNOWN.values():
         assert check_alike(decoder, [row, b"", IN_DISORDER])
 
@@ -310,7 +310,7 @@ def test_what_is_unusual_and_no_fault_is_read_at_once(row: bytes) -> None:
         pytest.param(token(5, 0, b"\x07") * 300, id="too many fields"),
     ],
 )
-def test_what_is_odd_is_left_to_the_library(row: bytes) -> None:
+def test_other_messages_are_left_to_the_library(row: bytes) -> None:
     _, decoder = KNOWN["proto3"]
     good = token(3, 0, b"\x02")
 
@@ -323,7 +323,7 @@ def test_what_is_odd_is_left_to_the_library(row: bytes) -> None:
     assert [each.reason for each in decoded.bad] == [each.reason for each in bad]
 
 
-def test_messages_that_lanes_cannot_know_are_read_by_the_library() -> None:
+def test_extensible_messages_are_read_by_the_library() -> None:
     file = descriptor_pb2.FileDescriptorProto(name="odd.proto", package="test", syntax="proto2")
     extended = file.message_type.add(name="Extended")
     extended.field.add(name="id", number=1, type=Kind.TYPE_INT64, label=ONE)
@@ -338,7 +338,7 @@ def test_messages_that_lanes_cannot_know_are_read_by_the_library() -> None:
         assert decoder.decode(pa.array([b""])).bad == []
 
 
-def test_a_value_that_has_no_json_is_bad_and_does_not_stop_the_task() -> None:
+def test_a_value_without_json_is_bad_and_does_not_fail_the_task() -> None:
     message, decoder = KNOWN["proto3"]
     odd = message(message_7={"number_value": math.nan}).SerializeToString()
 

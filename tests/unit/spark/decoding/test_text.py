@@ -11,7 +11,7 @@ from penstock.spark.decoding.text import TextDecoder
 
 @settings(deadline=None)
 @given(st.lists(st.none() | st.text().map(str.encode) | st.binary(max_size=4)))
-def test_what_is_utf8_is_text_and_the_rest_is_bad(values: list[bytes | None]) -> None:
+def test_utf8_is_text_and_other_bytes_are_bad(values: list[bytes | None]) -> None:
     decoded = TextDecoder().decode(pa.array(values, pa.binary()))
 
     expected: list[str | None] = []

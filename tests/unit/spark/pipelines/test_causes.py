@@ -1,10 +1,10 @@
-"""Of the pages that Spark writes about a failure, the line that helps."""
+"""The useful line of Spark's long error texts."""
 
 from __future__ import annotations
 
 import pytest
 
-from penstock.spark.pipelines.causes import cause_of, is_of_lost_process
+from penstock.spark.pipelines.causes import cause_of, is_lost_process
 
 IN_A_FUNCTION = """\
 [STREAM_FAILED] Query [id = 36214983, runId = ff05e5fd] terminated with exception: [PYTHON_EXCEPTION] An exception was \
@@ -48,46 +48,46 @@ Current Committed Offsets: {}
 """
 
 
-def test_what_a_users_function_raised_is_told_with_the_records_that_were_being_read() -> None:
+def test_an_error_of_a_users_function_is_shown_with_the_records_being_read() -> None:
     cause = cause_of(IN_A_FUNCTION)
 
     assert str(cause) == "ZeroDivisionError: division by zero (it was reading in-0 from 40 to 100)"
 
 
-def test_what_spark_stumbled_over_comes_before_its_stumble() -> None:
+def test_the_first_error_counts_if_spark_failed_to_handle_it() -> None:
     cause = cause_of(BEHIND_A_STUMBLE_OF_SPARKS)
 
     assert str(cause) == "BadOption: subscribe: there is no such topic: orders"
 
 
-def test_what_spark_found_itself_is_told_in_its_words() -> None:
+def test_sparks_own_errors_are_shown_unchanged() -> None:
     assert str(cause_of(OF_SPARKS_OWN)) == "The state of the checkpoint is of another query."
 
 
-def test_an_exception_without_words_is_told_by_its_name() -> None:
+def test_an_exception_without_a_message_is_shown_by_its_class() -> None:
     story = 'Traceback (most recent call last):\n  File "/x.py", line 1, in f\n    assert x\nAssertionError\n'
 
-    assert cause_of(story).words == "AssertionError"
+    assert cause_of(story).message == "AssertionError"
 
 
-def test_the_cause_that_was_given_with_from_is_the_one_that_was_meant() -> None:
+def test_the_last_exception_of_a_raise_from_counts() -> None:
     story = (
         'Traceback (most recent call last):\n  File "/x.py", line 1, in f\nKeyError: 1\n\n'
         "The above exception was the direct cause of the following exception:\n\n"
         'Traceback (most recent call last):\n  File "/x.py", line 2, in f\nValueError: no price for 1\n'
     )
 
-    assert cause_of(story).words == "ValueError: no price for 1"
+    assert cause_of(story).message == "ValueError: no price for 1"
 
 
-def test_of_many_partitions_some_are_named_and_the_rest_counted() -> None:
+def test_many_partitions_are_shortened_to_some_and_a_count() -> None:
     partitions = ", ".join(f'"{index}": 9' for index in range(9))
-    told = f'x\n=== Streaming Query ===\nCurrent Available Offsets: {{S@1: {{"in": {{{partitions}}}}}}}\n'
+    reported = f'x\n=== Streaming Query ===\nCurrent Available Offsets: {{S@1: {{"in": {{{partitions}}}}}}}\n'
 
-    words = str(cause_of(told))
+    message = str(cause_of(reported))
 
-    assert "in-0 from the beginning to 9" in words
-    assert words.endswith("and 3 more)")
+    assert "in-0 from the start to 9" in message
+    assert message.endswith("and 3 more)")
 
 
 GROUP = """[STREAM_FAILED] Query [id = 1] terminated with exception: It failed:   + Exception Group Traceback \
@@ -107,33 +107,33 @@ GROUP = """[STREAM_FAILED] Query [id = 1] terminated with exception: It failed: 
 
 
 @pytest.mark.parametrize("margin", ["|", ""])
-def test_several_exceptions_are_told_as_the_one_that_holds_them(margin: str) -> None:
-    # Spark cuts margins off texts that it passes on.
+def test_an_exception_group_is_shown_by_its_own_message(margin: str) -> None:
+    # Spark strips margins from texts that it passes on.
     text = "\n".join(
         line.partition("|")[2] if not margin and "|" in line else line for line in GROUP.splitlines()
     )
 
-    assert cause_of(text).words == "ItemsFailed: could not describe topics: no broker answers"
+    assert cause_of(text).message == "ItemsFailed: could not describe topics: no broker answers"
 
 
 @pytest.mark.parametrize(
-    "words",
+    "message",
     [
         "Broken pipe SQLSTATE: XXKST",
         "Connection reset SQLSTATE: XXKST",
         " SQLSTATE: XXKST (no cause message)",
     ],
 )
-def test_a_process_that_was_killed_is_told_as_one(words: str) -> None:
-    text = f"[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: {words}"
+def test_a_killed_process_is_recognized(message: str) -> None:
+    text = f"[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: {message}"
 
-    assert cause_of(text).words.startswith(
+    assert cause_of(text).message.startswith(
         "the process in which Spark asks the source for new records was killed"
     )
-    assert is_of_lost_process(text)
+    assert is_lost_process(text)
 
 
-def test_a_users_function_may_meet_a_broken_pipe_of_its_own() -> None:
+def test_a_broken_pipe_of_a_users_function_is_not_a_lost_process() -> None:
     text = 'Job failed: Traceback (most recent call last):\n  File "x.py", line 1\nBrokenPipeError: Broken pipe\n'
 
-    assert not is_of_lost_process(text)
+    assert not is_lost_process(text)

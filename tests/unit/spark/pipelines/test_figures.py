@@ -1,4 +1,4 @@
-"""What a query has done, from Spark's reports."""
+"""The figures of a query, from Spark's reports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_rows_add_up_over_batches() -> None:
     assert (figures.rows_in, figures.rows_out, figures.batch) == (200, 6, 1)
 
 
-def test_what_an_app_reads_is_counted_in_records_and_not_in_the_packed_rows_that_spark_sees() -> None:
+def test_an_apps_input_is_counted_in_records_and_not_in_packed_rows() -> None:
     figures = QueryFigures("counts", is_packed=True)
 
     figures.take(report(0, end=2000, latest=2500, rows=15, inputRowsPerSecond=30.0))
@@ -47,7 +47,7 @@ def test_what_an_app_reads_is_counted_in_records_and_not_in_the_packed_rows_that
     assert (figures.goal, figures.done) == (2500, 2500)
 
 
-def test_a_report_that_was_seen_already_counts_once() -> None:
+def test_a_duplicate_report_counts_once() -> None:
     figures = QueryFigures("counts")
 
     assert figures.take(report(0, end=100, latest=300, rows=100))
@@ -55,7 +55,7 @@ def test_a_report_that_was_seen_already_counts_once() -> None:
     assert figures.rows_in == 100
 
 
-def test_lag_is_what_is_there_and_not_read() -> None:
+def test_lag_counts_available_unread_records() -> None:
     figures = QueryFigures("counts")
 
     figures.take(report(0, end=100, latest=300, rows=100))
@@ -63,10 +63,10 @@ def test_lag_is_what_is_there_and_not_read() -> None:
     assert figures.lag == 200
 
 
-def test_the_bar_goes_to_the_end_of_what_was_there_at_the_start_however_much_comes_later() -> None:
+def test_progress_refers_to_the_records_available_at_the_start() -> None:
     figures = QueryFigures("counts")
 
-    figures.take(report(0, end=100, latest=400, rows=50))  # it began at 50
+    figures.take(report(0, end=100, latest=400, rows=50))  # it started at 50
     assert (figures.goal, figures.done) == (350, 50)
     figures.take(report(1, end=300, latest=9000, rows=200))
     assert figures.fraction == 250 / 350
@@ -74,7 +74,7 @@ def test_the_bar_goes_to_the_end_of_what_was_there_at_the_start_however_much_com
     assert figures.fraction == 1.0
 
 
-def test_there_is_no_bar_where_no_source_tells_how_much_there_is() -> None:
+def test_without_latest_offsets_there_is_no_progress_fraction() -> None:
     figures = QueryFigures("rate")
     foreign = {"startOffset": 0, "endOffset": 17, "latestOffset": 18}
 
@@ -83,7 +83,7 @@ def test_there_is_no_bar_where_no_source_tells_how_much_there_is() -> None:
     assert (figures.fraction, figures.lag, figures.rows_in) == (None, None, 17)
 
 
-def test_state_is_told_in_rows_and_bytes() -> None:
+def test_state_is_reported_in_rows_and_bytes() -> None:
     figures = QueryFigures("counts")
     operators = [
         {"numRowsTotal": 5, "memoryUsedBytes": 100, "customMetrics": {"rocksdbSstFileSize": 4096}},
@@ -95,7 +95,7 @@ def test_state_is_told_in_rows_and_bytes() -> None:
     assert (figures.state_rows, figures.state_bytes, figures.late_rows) == (7, 4396, 1)
 
 
-def test_a_batch_that_took_no_time_has_no_rate_rather_than_an_endless_one() -> None:
+def test_a_batch_that_took_no_time_has_rate_zero_and_not_infinity() -> None:
     figures = QueryFigures("counts")
 
     figures.take(report(0, end=1, latest=1, rows=1, inputRowsPerSecond="Infinity"))
@@ -103,7 +103,7 @@ def test_a_batch_that_took_no_time_has_no_rate_rather_than_an_endless_one() -> N
     assert figures.rows_in_per_second == 0.0
 
 
-def test_what_goes_into_json_comes_from_fields_that_users_know() -> None:
+def test_json_has_only_public_fields() -> None:
     figures = QueryFigures("counts")
     figures.take(report(0, end=100, latest=300, rows=100))
 
@@ -113,17 +113,17 @@ def test_what_goes_into_json_comes_from_fields_that_users_know() -> None:
     assert not [name for name in facts if name.startswith("_")]
 
 
-def test_offsets_come_as_text_too() -> None:
+def test_offsets_may_be_text() -> None:
     assert read_offsets('{"orders": {"0": 17}}') == {"orders": {"0": 17}}
     assert read_offsets("17") is None
     assert read_offsets("nonsense") is None
 
 
-def test_an_app_tells_how_many_records_it_has_written_though_its_rows_are_packets() -> None:
+def test_an_apps_output_is_counted_in_records() -> None:
     figures = QueryFigures("counts", is_packed=True)
     report = {"batchId": 0, "timestamp": "1", "numInputRows": 2, "sink": {"numOutputRows": 3}}
 
-    figures.take({**report, "observedMetrics": {}})  # of a batch without rows, or an older checkpoint's
+    figures.take({**report, "observedMetrics": {}})  # of a batch without rows, or of an older checkpoint
     assert figures.rows_out is None
     figures.take({**report, "batchId": 1, "observedMetrics": {"penstock": {"records": 500}}})
     figures.take({**report, "batchId": 2, "observedMetrics": {"penstock": {"records": 0}}})
@@ -131,13 +131,17 @@ def test_an_app_tells_how_many_records_it_has_written_though_its_rows_are_packet
     assert figures.rows_out == 500
 
 
-def test_one_that_waits_for_a_broker_knows_no_lag_until_it_answers() -> None:
+def test_lag_is_unknown_during_an_outage() -> None:
     figures = QueryFigures("orders", rows_in_per_second=7.0, lag=3, batch=4, state="running")
 
-    figures.take_outage("a:9092", seconds=12.7, patience_seconds=243.0)
+    figures.set_outage("a:9092", seconds=12.7, patience_seconds=243.0)
 
-    told = figures.as_json()
-    assert (told["state"], told["lag"], told["rows_in_per_second"]) == ("waiting", None, 0.0)
-    assert (told["waits_for"], told["waiting_seconds"], told["patience_seconds"]) == ("a:9092", 12, 243)
-    figures.take_answer()
+    reported = figures.as_json()
+    assert (reported["state"], reported["lag"], reported["rows_in_per_second"]) == ("waiting", None, 0.0)
+    assert (reported["waits_for"], reported["waiting_seconds"], reported["patience_seconds"]) == (
+        "a:9092",
+        12,
+        243,
+    )
+    figures.end_outage()
     assert (figures.state, figures.waits_for) == ("running", None)

@@ -1,4 +1,4 @@
-"""What is seen of a program in its text alone."""
+"""What a program's text shows before it runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def lack_of(text: str) -> str | None:
         "app, other = 1, 2",
     ],
 )
-def test_what_defines_a_program_or_may_define_one_is_let_through(text: str) -> None:
+def test_files_that_may_define_a_program_are_accepted(text: str) -> None:
     assert lack_of(text) is None
 
 
@@ -40,7 +40,7 @@ def test_what_defines_a_program_or_may_define_one_is_let_through(text: str) -> N
     "text",
     ["", "x = 1", "def outer():\n    app = 1", "class A:\n    pass", "lambda pipeline: 1", "print('app')"],
 )
-def test_what_defines_none_is_told_what_to_write(text: str) -> None:
+def test_files_that_define_no_program_are_rejected_with_a_hint(text: str) -> None:
     lack = lack_of(text)
 
     assert lack is not None
@@ -50,13 +50,13 @@ def test_what_defines_none_is_told_what_to_write(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
-        ("def main(spark): ...", "is `main(spark)` meant to be `pipeline(spark)`?"),
-        ("counts = App('x')", "is `counts` meant to be `app`?"),
-        ("counts = streams.App('x')", "is `counts` meant to be `app`?"),
-        ("def pipline(session): ...", "is `pipline` meant to be `pipeline`?"),
+        ("def main(spark): ...", "should `main(spark)` be `pipeline(spark)`?"),
+        ("counts = App('x')", "should `counts` be `app`?"),
+        ("counts = streams.App('x')", "should `counts` be `app`?"),
+        ("def pipline(session): ...", "should `pipline` be `pipeline`?"),
     ],
 )
-def test_what_comes_near_is_named(text: str, meant: str) -> None:
+def test_near_misses_are_suggested(text: str, meant: str) -> None:
     assert meant in (lack_of(text) or "")
 
 
@@ -74,7 +74,7 @@ SPARKS = "from pyspark.sql import functions as F\nimport penstock.spark\nfrom py
         "def f(column=F.col('x')): ...",
     ],
 )
-def test_a_file_that_calls_spark_when_it_is_loaded_wants_a_session(text: str) -> None:
+def test_a_file_that_calls_spark_on_load_needs_a_session(text: str) -> None:
     assert wants_session(ast.parse(SPARKS + text))
 
 
@@ -89,5 +89,5 @@ def test_a_file_that_calls_spark_when_it_is_loaded_wants_a_session(text: str) ->
         "print('F')",
     ],
 )
-def test_a_file_that_calls_it_later_does_not(text: str) -> None:
+def test_a_file_that_calls_spark_later_needs_no_session(text: str) -> None:
     assert not wants_session(ast.parse(SPARKS + text))

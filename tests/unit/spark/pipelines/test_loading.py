@@ -1,4 +1,4 @@
-"""What a program's file may define, and what is said of one that defines nothing."""
+"""What a program's file may define, and the errors for other files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_function_pipeline_is_a_program_named_after_its_file(tmp_path: Path) -
     assert program.pipeline("session") == "session"
 
 
-def test_an_app_is_a_program_named_as_it_is(tmp_path: Path) -> None:
+def test_an_app_gives_the_program_its_name(tmp_path: Path) -> None:
     text = "class App:\n    application_id = 'counts'\n    def start(self, spark): ...\napp = App()\n"
 
     program = load(write(tmp_path, text))
@@ -35,7 +35,7 @@ def test_an_app_is_a_program_named_as_it_is(tmp_path: Path) -> None:
     assert program.app is not None
 
 
-def test_modules_beside_it_are_found(tmp_path: Path) -> None:
+def test_modules_next_to_the_file_are_found(tmp_path: Path) -> None:
     write(tmp_path, "TOPIC = 'lines'\n", "topics_of_this_test.py")
 
     program = load(
@@ -46,7 +46,7 @@ def test_modules_beside_it_are_found(tmp_path: Path) -> None:
     assert program.pipeline(None) == "lines"
 
 
-def test_what_it_defines_travels_to_workers_that_have_no_such_file(tmp_path: Path) -> None:
+def test_its_functions_are_pickled_with_their_code(tmp_path: Path) -> None:
     from pyspark import cloudpickle
 
     program = load(write(tmp_path, "FACTOR = 3\ndef pipeline(spark): return spark * FACTOR\n", "by_value.py"))
@@ -54,108 +54,104 @@ def test_what_it_defines_travels_to_workers_that_have_no_such_file(tmp_path: Pat
     assert b"penstock_pipeline_by_value\x94\x8c\x08pipeline" not in cloudpickle.dumps(program.pipeline)
 
 
-def test_a_file_that_defines_neither_is_refused_with_what_it_could_define(tmp_path: Path) -> None:
+def test_a_file_that_defines_no_program_is_rejected_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(
         BadProgram, match=r"defines neither `app` nor `pipeline`: write `def pipeline\(spark\):`"
     ):
         load(write(tmp_path, "x = 1\n"))
 
 
-def test_a_file_that_raises_is_refused_with_its_own_lines_and_no_others(tmp_path: Path) -> None:
+def test_a_file_that_raises_is_rejected_with_its_own_lines_only(tmp_path: Path) -> None:
     write(tmp_path, "import json\n\ndef read():\n    return json.loads('{')\n", "settings_of_this_test.py")
     file = write(
         tmp_path, "from settings_of_this_test import read\nrules = read()\ndef pipeline(spark): ...\n"
     )
 
-    with pytest.raises(BadProgram) as refused:
+    with pytest.raises(BadProgram) as caught:
         load(file)
 
-    first, *lines = str(refused.value).splitlines()
-    assert first.startswith(f"{file} could not be loaded: JSONDecodeError: Expecting property name")
+    first, *lines = str(caught.value).splitlines()
+    assert first.startswith(f"cannot load {file}: JSONDecodeError: Expecting property name")
     assert lines == [
         f"  {file}, line 2: rules = read()",
         f"  {tmp_path}/settings_of_this_test.py, line 4, in read: return json.loads('{{')",
     ]
 
 
-def test_lines_are_told_from_where_the_user_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_names_are_relative_to_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path, "x = 1\ny = x / 0\ndef pipeline(spark): ...\n")
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(BadProgram) as refused:
+    with pytest.raises(BadProgram) as caught:
         load(Path("word_count.py"))
 
-    assert str(refused.value).splitlines() == [
-        "word_count.py could not be loaded: ZeroDivisionError: division by zero",
+    assert str(caught.value).splitlines() == [
+        "cannot load word_count.py: ZeroDivisionError: division by zero",
         "  word_count.py, line 2: y = x / 0",
     ]
 
 
-def test_a_file_that_ends_itself_is_told_where_that_belongs(tmp_path: Path) -> None:
-    with pytest.raises(
-        BadProgram, match=r'ended itself .*\(SystemExit: 3\); .* `if __name__ == "__main__":`'
-    ):
+def test_a_file_that_exits_is_rejected_with_a_hint(tmp_path: Path) -> None:
+    with pytest.raises(BadProgram, match=r'exited .*\(SystemExit: 3\); .* `if __name__ == "__main__":`'):
         load(write(tmp_path, "import sys\ndef pipeline(spark): ...\nsys.exit(3)\n"))
 
 
-def test_a_file_that_is_no_python_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+def test_a_file_with_a_syntax_error_is_rejected_early(tmp_path: Path) -> None:
     file = write(tmp_path, "x = 1\ndef pipeline(spark) return 1\n")
 
-    with pytest.raises(BadProgram) as refused:
+    with pytest.raises(BadProgram) as caught:
         check(file)
 
-    assert str(refused.value).splitlines() == [
-        f"{file} could not be loaded: SyntaxError: expected ':'",
+    assert str(caught.value).splitlines() == [
+        f"cannot load {file}: SyntaxError: expected ':'",
         f"  {file}, line 2: def pipeline(spark) return 1",
     ]
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "message"),
     [
-        ("nowhere.py", "there is no such file"),
+        ("nowhere.py", "no such file"),
         (".", "is a directory; name a Python file in it"),
-        ("notes.txt", "is no Python file: its name has to end in .py"),
+        ("notes.txt", "is not a Python file: its name must end in .py"),
     ],
 )
-def test_what_is_no_file_of_python_is_refused(tmp_path: Path, name: str, words: str) -> None:
+def test_other_files_are_rejected(tmp_path: Path, name: str, message: str) -> None:
     write(tmp_path, "x", "notes.txt")
 
-    with pytest.raises(BadProgram, match=words):
+    with pytest.raises(BadProgram, match=message):
         check(tmp_path / name)
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
-        ("pipeline = 17", "`pipeline` is an int, and no function"),
-        ("async def pipeline(spark): ...", "`pipeline` is async"),
-        ("def pipeline(): ...", "`pipeline` is called with the session and nothing else (too many"),
-        ("def pipeline(spark, topic): ...", "nothing else (missing a required argument: 'topic')"),
-        ("app = 'orders'", "`app` is a str, and no penstock.streams.App"),
+        ("pipeline = 17", "`pipeline` is an int, not a function"),
+        ("async def pipeline(spark): ...", "`pipeline` must not be async"),
+        ("def pipeline(): ...", "`pipeline` must take the session as its only argument (too many"),
+        ("def pipeline(spark, topic): ...", "its only argument (missing a required argument: 'topic')"),
+        ("app = 'orders'", "`app` is a str, not a penstock.streams.App"),
     ],
 )
-def test_what_has_the_name_and_is_something_else_is_told_what_it_is(
-    tmp_path: Path, text: str, words: str
-) -> None:
-    with pytest.raises(BadProgram, match=re.escape(words)):
+def test_a_pipeline_or_app_of_the_wrong_type_is_rejected(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(BadProgram, match=re.escape(message)):
         load(write(tmp_path, f"{text}\n"))
 
 
-def test_a_file_that_wants_a_session_is_loaded_when_there_is_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Other tests of the same process may have left one.
+def test_a_file_that_needs_a_session_is_loaded_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Other tests in the same process may have left one.
     monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
     file = write(
         tmp_path, "from pyspark.sql import functions as F\nkey = F.col('key')\ndef pipeline(spark): ...\n"
     )
 
-    assert check(file)  # seen by its text
-    assert load_early(file) is None  # and by what Spark says
+    assert check(file)  # by its text
+    assert load_early(file) is None  # and by Spark's error
 
 
-def test_a_file_that_wants_none_is_loaded_at_once(tmp_path: Path) -> None:
+def test_a_file_that_needs_no_session_is_loaded_at_once(tmp_path: Path) -> None:
     program = load_early(write(tmp_path, "def pipeline(spark): ...\n"))
 
     assert program is not None
@@ -166,11 +162,13 @@ def test_a_file_that_wants_none_is_loaded_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "name"), [("word_count.py", "word-count"), ("a b.py", "a-b"), ("__.py", "pipeline")]
 )
-def test_a_file_names_its_program(file: str, name: str) -> None:
+def test_the_file_name_gives_the_program_its_name(file: str, name: str) -> None:
     assert name_of_file(Path(file)) == name
 
 
-def test_modules_beside_it_travel_to_workers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_next_to_the_file_are_pickled_with_their_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from pyspark import cloudpickle
 
     write(tmp_path, "LIMIT = 7\ndef limit(value): return min(value, LIMIT)\n", "limits_of_this_test.py")
@@ -185,7 +183,7 @@ def test_modules_beside_it_travel_to_workers_too(tmp_path: Path, monkeypatch: py
     assert pickle.loads(sent)(9) == 7
 
 
-def test_a_file_with_the_name_of_a_standard_module_takes_nobodys_place(tmp_path: Path) -> None:
+def test_a_file_named_like_a_standard_module_does_not_replace_it(tmp_path: Path) -> None:
     text = "def pipeline(spark):\n    import sched\n    return sched\n"
 
     program = load(write(tmp_path, text, "sched.py"))

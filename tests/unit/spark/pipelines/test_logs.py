@@ -1,4 +1,4 @@
-"""What stays of what Spark said."""
+"""Which logs of Spark are kept."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def names(folder: Path) -> set[str]:
     return {file.name for file in folder.iterdir()}
 
 
-def fail(folder: Path, words: str) -> None:
-    """A run in which this was said."""
+def fail(folder: Path, message: str) -> None:
+    """A failing run that logs this text."""
     with suppress(ZeroDivisionError), RunLog(folder, "orders") as log:
-        log.path.write_text(words)
+        log.path.write_text(message)
         raise ZeroDivisionError
 
 
-def test_one_that_ends_in_order_leaves_none(tmp_path: Path) -> None:
+def test_a_successful_run_leaves_no_log(tmp_path: Path) -> None:
     (tmp_path / "orders.log").write_text(WORDS)
     with RunLog(tmp_path, "orders") as log:
         log.path.write_text(WORDS)
@@ -34,21 +34,21 @@ def test_one_that_ends_in_order_leaves_none(tmp_path: Path) -> None:
     assert names(tmp_path) == set()
 
 
-def test_one_that_fails_leaves_it_and_that_of_the_failure_before(tmp_path: Path) -> None:
-    for words in ("first", "second", "third"):
-        fail(tmp_path, words)
+def test_a_failed_run_leaves_its_log_and_the_one_before(tmp_path: Path) -> None:
+    for message in ("first", "second", "third"):
+        fail(tmp_path, message)
 
     assert (tmp_path / "orders.log").read_text() == "third"
     assert (tmp_path / "orders.log.1").read_text() == "second"
 
 
-def test_what_is_said_at_every_start_is_not_kept(tmp_path: Path) -> None:
+def test_a_log_with_only_the_usual_lines_is_not_kept(tmp_path: Path) -> None:
     fail(tmp_path, NOISE)
 
     assert names(tmp_path) == set()
 
 
-def test_it_stays_small_while_others_append_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_stays_small_while_other_processes_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "BYTES_MAX", 10)
     log = RunLog(tmp_path, "orders")
     with open(log.path, "ab", buffering=0) as jvm:
@@ -63,7 +63,7 @@ def test_it_stays_small_while_others_append_to_it(tmp_path: Path, monkeypatch: p
     assert (tmp_path / "orders.log.1").read_bytes() == b"0123456789x"
 
 
-def test_it_goes_along_when_its_pipeline_gets_another_name(tmp_path: Path) -> None:
+def test_it_is_renamed_with_its_pipeline(tmp_path: Path) -> None:
     (tmp_path / "counts.log").write_text(WORDS)
     log = RunLog(tmp_path, "word-count")
     with open(log.path, "ab", buffering=0) as jvm:

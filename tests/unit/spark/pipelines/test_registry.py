@@ -1,4 +1,4 @@
-"""What other processes see of pipelines, and what the dead leave."""
+"""What other processes see of pipelines, and what dead ones leave."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from penstock.spark.pipelines.registry import (
     Registration,
     is_held,
     running,
+    send_signal,
     state_directory,
-    tell,
 )
 
 HOLD = """
@@ -38,7 +38,7 @@ def entry(name: str = "orders") -> Entry:
     return Entry(name, os.getpid(), "orders.py", "local[2]", "/checkpoint", "/log", started_ms=1)
 
 
-def test_who_runs_is_seen_with_what_it_last_did(tmp_path: Path) -> None:
+def test_a_running_pipeline_is_listed_with_its_last_figures(tmp_path: Path) -> None:
     with Registration(tmp_path, entry()) as registration:
         registration.entry.state = "running"
         registration.entry.queries = [{"name": "windows", "lag": 3}]
@@ -49,14 +49,14 @@ def test_who_runs_is_seen_with_what_it_last_did(tmp_path: Path) -> None:
     assert (seen.name, seen.state, seen.queries) == ("orders", "running", [{"name": "windows", "lag": 3}])
 
 
-def test_who_has_ended_is_not_seen(tmp_path: Path) -> None:
+def test_an_ended_pipeline_is_not_listed(tmp_path: Path) -> None:
     with Registration(tmp_path, entry()):
         pass
 
     assert running(tmp_path) == []
 
 
-def test_two_of_one_name_do_not_run_at_once(tmp_path: Path) -> None:
+def test_two_pipelines_of_one_name_cannot_run(tmp_path: Path) -> None:
     with (
         Registration(tmp_path, entry()),
         pytest.raises(AlreadyRunning, match="penstock pipeline stop orders"),
@@ -65,7 +65,7 @@ def test_two_of_one_name_do_not_run_at_once(tmp_path: Path) -> None:
         pass
 
 
-def test_what_a_killed_one_left_is_removed_and_its_name_is_free(tmp_path: Path) -> None:
+def test_files_of_a_killed_pipeline_are_removed_and_its_name_is_free(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)],
@@ -87,7 +87,7 @@ def test_what_a_killed_one_left_is_removed_and_its_name_is_free(tmp_path: Path) 
         assert [one.name for one in running(tmp_path)] == ["orders"]
 
 
-def test_nothing_stays_of_one_that_has_ended_but_its_checkpoints(tmp_path: Path) -> None:
+def test_an_ended_pipeline_leaves_only_its_checkpoints(tmp_path: Path) -> None:
     (tmp_path / "orders" / "checkpoints").mkdir(parents=True)
     with Registration(tmp_path, entry()):
         pass
@@ -97,11 +97,11 @@ def test_nothing_stays_of_one_that_has_ended_but_its_checkpoints(tmp_path: Path)
     assert [file.name for file in tmp_path.iterdir()] == ["orders"]
 
 
-def test_one_that_began_to_wait_before_the_name_was_freed_holds_the_file_of_that_name(tmp_path: Path) -> None:
+def test_a_lock_that_was_deleted_while_waiting_is_taken_again(tmp_path: Path) -> None:
     first = Lock.take(tmp_path, "orders")
     assert first is not None
-    waiting = os.open(tmp_path / "orders.lock", os.O_RDWR)  # a file that its holder will remove
-    first.forget()
+    waiting = os.open(tmp_path / "orders.lock", os.O_RDWR)  # a file that its holder will delete
+    first.release()
     fcntl.flock(waiting, fcntl.LOCK_EX)
 
     second = Lock.take(tmp_path, "orders")
@@ -110,10 +110,10 @@ def test_one_that_began_to_wait_before_the_name_was_freed_holds_the_file_of_that
     assert Lock.take(tmp_path, "orders") is None
     os.close(waiting)
     assert is_held(tmp_path, "orders")
-    second.forget()
+    second.release()
 
 
-def test_the_locks_and_empty_logs_of_failed_tries_are_removed_by_whoever_looks(tmp_path: Path) -> None:
+def test_listing_removes_locks_and_empty_logs_of_failed_starts(tmp_path: Path) -> None:
     for name in ("orders.lock", "orders.log", "payments.json", "payments.lock", "payments.json.draft"):
         (tmp_path / name).write_text("")
     (tmp_path / "payments.log").write_text(
@@ -124,7 +124,7 @@ def test_the_locks_and_empty_logs_of_failed_tries_are_removed_by_whoever_looks(t
     assert [file.name for file in tmp_path.iterdir()] == ["payments.log"]
 
 
-def test_one_whose_name_turns_out_to_be_another_is_seen_by_that_and_frees_the_first(tmp_path: Path) -> None:
+def test_a_renamed_pipeline_is_listed_by_its_new_name_and_frees_the_old_one(tmp_path: Path) -> None:
     with Registration(tmp_path, entry("a")) as registration:
         registration.rename("b")
 
@@ -137,33 +137,33 @@ def test_one_whose_name_turns_out_to_be_another_is_seen_by_that_and_frees_the_fi
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_signal_reaches_the_one_that_holds_the_name(tmp_path: Path) -> None:
+def test_a_signal_reaches_the_holder_of_the_name(tmp_path: Path) -> None:
     heard: list[int] = []
     before = signal.signal(signal.SIGUSR1, lambda number, _: heard.append(number))
     try:
         with Registration(tmp_path, entry()):
             (seen,) = running(tmp_path)
-            assert tell(tmp_path, seen, signal.SIGUSR1)
+            assert send_signal(tmp_path, seen, signal.SIGUSR1)
     finally:
         signal.signal(signal.SIGUSR1, before)
 
     assert heard == [signal.SIGUSR1]
 
 
-def test_a_process_that_has_the_number_of_a_dead_pipeline_by_now_is_left_alone(tmp_path: Path) -> None:
-    dead = entry()  # whose process id is this test's own, which does not hold the name
+def test_a_process_that_reuses_the_id_of_a_dead_pipeline_gets_no_signal(tmp_path: Path) -> None:
+    dead = entry()  # its process id is this test's, which does not hold the name
     stranger = Entry("orders", os.getppid(), "orders.py", "local[2]", "c", "l", started_ms=2)
 
-    assert not tell(tmp_path, dead, signal.SIGKILL)
-    with Registration(tmp_path, stranger):  # somebody else has the name now
-        assert not tell(tmp_path, dead, signal.SIGKILL)
+    assert not send_signal(tmp_path, dead, signal.SIGKILL)
+    with Registration(tmp_path, stranger):  # another process has the name now
+        assert not send_signal(tmp_path, dead, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("name", ["", "../orders", "a/b", ".hidden", "x" * 101, "orders.log"])
-def test_a_name_that_is_none_of_a_file_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_name_that_cannot_be_a_file_name_is_rejected(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadName):
         Registration(tmp_path, entry(name))
 
 
-def test_state_lies_beside_a_brokers_data_and_not_in_it() -> None:
+def test_state_is_next_to_a_brokers_data_directory() -> None:
     assert state_directory({"XDG_STATE_HOME": "/state"}) == Path("/state/penstock-pipelines")

@@ -1,4 +1,4 @@
-"""How a program's queries are started, watched and ended; by queries that are none of Spark's."""
+"""How a program's queries are started, watched and stopped; with fake queries."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pytest
 
 from penstock.errors import UnknownTopicOrPartition
 from penstock.spark.pipelines.loading import BadProgram, Program, load
-from penstock.spark.pipelines.reach import Cluster, Reach
+from penstock.spark.pipelines.outages import Cluster, OutageProbe
 from penstock.spark.pipelines.running import QueryFailed, Run
 
 
 class FakeProgress:
     def __init__(self, batch: int) -> None:
         self.batchId = batch
-        told = {"batchId": batch, "timestamp": f"{batch:05}", "numInputRows": 10, "batchDuration": 5}
-        self.json = json.dumps(told)
+        reported = {"batchId": batch, "timestamp": f"{batch:05}", "numInputRows": 10, "batchDuration": 5}
+        self.json = json.dumps(reported)
 
 
 class FakeQuery:
-    """A query that finishes a batch whenever somebody looks, as long as it is in one."""
+    """A query that finishes a batch at every poll, while it is in one."""
 
     def __init__(self, name: str | None = None, *, batches_left: int = 0) -> None:
         self.name = name
@@ -58,7 +58,7 @@ class FakeQuery:
 
 
 class FakeWriter:
-    """What `df.writeStream` gives."""
+    """A fake of `df.writeStream`."""
 
     def __init__(self) -> None:
         self.said: dict[str, Any] = {}
@@ -81,7 +81,7 @@ class FakeWriter:
 
 
 class FakeSession:
-    """Only what a run asks of one."""
+    """As much of a session as a run needs."""
 
     def __init__(self) -> None:
         self.settings: dict[str, str] = {}
@@ -106,7 +106,7 @@ def running_as(program: Program, *, is_once: bool = False) -> Run:
     return Run(program, session, name="orders", checkpoint="/place/", is_once=is_once)
 
 
-def test_what_is_not_started_gets_a_name_and_a_checkpoint() -> None:
+def test_an_unstarted_query_gets_a_name_and_a_checkpoint() -> None:
     writer = FakeWriter()
     run = run_of(writer)
 
@@ -116,7 +116,7 @@ def test_what_is_not_started_gets_a_name_and_a_checkpoint() -> None:
     assert writer.said == {"checkpointLocation": "/place/orders"}
 
 
-def test_several_are_told_apart_by_number_or_by_the_names_they_were_given() -> None:
+def test_several_queries_are_named_by_number_or_by_key() -> None:
     numbered, named = run_of([FakeWriter(), FakeWriter()]), run_of({"a": FakeWriter(), "b": FakeWriter()})
 
     numbered.start()
@@ -126,7 +126,7 @@ def test_several_are_told_apart_by_number_or_by_the_names_they_were_given() -> N
     assert [figures.name for figures in named.figures] == ["a", "b"]
 
 
-def test_a_query_that_the_program_started_is_taken_as_it_is() -> None:
+def test_a_started_query_is_used_unchanged() -> None:
     query = FakeQuery("own")
     run = run_of(query)
 
@@ -135,7 +135,7 @@ def test_a_query_that_the_program_started_is_taken_as_it_is() -> None:
     assert run.watched[0].query is query
 
 
-def test_once_means_all_that_is_there() -> None:
+def test_once_uses_available_now() -> None:
     writer = FakeWriter()
 
     run_of(writer, is_once=True).start()
@@ -144,33 +144,33 @@ def test_once_means_all_that_is_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("returned", "words"),
+    ("returned", "message"),
     [
-        (17, "returned an int, which is no query"),
-        ("query", "returned a str, which is no query"),
-        ([object()], "returned an object, which is no query"),
+        (17, "returned an int instead of a query"),
+        ("query", "returned a str instead of a query"),
+        ([object()], "returned an object instead of a query"),
         ([], "returned no query and started none"),
     ],
 )
-def test_a_program_that_returns_something_else_is_told_what_to_return(returned: Any, words: str) -> None:
-    with pytest.raises(BadProgram, match=rf"{words}; return `df\.writeStream"):
+def test_a_program_that_returns_no_query_is_rejected_with_a_hint(returned: Any, message: str) -> None:
+    with pytest.raises(BadProgram, match=rf"{message}; return `df\.writeStream"):
         run_of(returned).start()
 
 
-def test_reports_that_came_between_two_looks_are_all_counted() -> None:
+def test_all_reports_between_two_polls_are_counted() -> None:
     query = FakeQuery("own")
     run = run_of(query)
     run.start()
     query.recentProgress = [FakeProgress(0)]
-    run.look()
+    run.poll()
 
     query.recentProgress = [FakeProgress(batch) for batch in range(5)]
-    run.look()
+    run.poll()
 
     assert run.figures[0].rows_in == 50
 
 
-def test_a_stop_waits_for_the_batch_at_hand_and_not_for_those_that_follow() -> None:
+def test_a_stop_waits_for_the_current_batch_and_no_other() -> None:
     query = FakeQuery("own", batches_left=100)
     run = run_of(query)
     run.start()
@@ -192,7 +192,7 @@ def test_a_query_that_waits_for_data_is_stopped_at_once() -> None:
 
 
 class FakeApp:
-    """An App of two stages, the second of which reads what the first has written."""
+    """An App of two stages; the second reads the output of the first."""
 
     def __init__(self) -> None:
         self.begun: list[FakeQuery] = []
@@ -233,10 +233,10 @@ def test_an_app_that_is_run_once_is_watched_stage_by_stage() -> None:
         query = app.begun[-1]
         first = sum(len(before.recentProgress) for before in app.begun[:-1] if before.name == query.name)
         query.recentProgress = [FakeProgress(first + batch) for batch in range(batches)]
-        assert run.look()
+        assert run.poll()
         seen.append({figures.name: figures.rows_in for figures in run.figures})
         query.isActive = False
-        is_left = run.look()
+        is_left = run.poll()
 
     assert app.until == "end"
     assert seen == [{"first": 20}, {"first": 20, "second": 10}, {"second": 10, "first": 30}]
@@ -244,7 +244,7 @@ def test_an_app_that_is_run_once_is_watched_stage_by_stage() -> None:
     assert [figures.state for figures in run.figures] == ["done", "done"]
 
 
-def test_the_first_wish_to_end_is_heard_by_an_app_that_is_run_once() -> None:
+def test_an_app_that_is_run_once_stops_at_the_first_request() -> None:
     app = FakeApp()
     run = running_as(Program("orders", app, None), is_once=True)
     run.start()
@@ -257,33 +257,33 @@ def test_the_first_wish_to_end_is_heard_by_an_app_that_is_run_once() -> None:
     assert len(app.left) == 2
 
 
-def test_a_query_that_an_app_begins_again_goes_on_with_its_figures() -> None:
+def test_a_query_that_an_app_restarts_keeps_its_figures() -> None:
     app = FakeApp()
     run = running_as(Program("orders", app, None))
     run.start()
     lost = app.begun[0]
     lost.recentProgress = [FakeProgress(0)]
-    assert run.look()
+    assert run.poll()
     lost.isActive, lost.error = False, RuntimeError("Broken pipe")
 
-    assert run.look()
+    assert run.poll()
     app.begun[1].recentProgress = [FakeProgress(1)]
-    assert run.look()
+    assert run.poll()
 
     assert [(figures.name, figures.rows_in) for figures in run.figures] == [("first", 20)]
 
 
-def test_one_that_has_ended_by_itself_is_done() -> None:
+def test_a_query_that_ended_by_itself_is_done() -> None:
     query = FakeQuery("own")
     run = run_of(query)
     run.start()
     query.isActive = False
 
-    assert not run.look()
+    assert not run.poll()
     assert run.figures[0].state == "done"
 
 
-def test_one_that_failed_is_told_with_its_cause() -> None:
+def test_a_failed_query_is_reported_with_its_cause() -> None:
     query = FakeQuery("own")
     run = run_of(query)
     run.start()
@@ -291,7 +291,7 @@ def test_one_that_failed_is_told_with_its_cause() -> None:
     query.error = RuntimeError('Traceback (most recent call last):\n  File "x"\nValueError: no price\n')
 
     with pytest.raises(QueryFailed, match="orders: the query own failed: ValueError: no price"):
-        run.look()
+        run.poll()
 
 
 class FakeClock:
@@ -302,50 +302,52 @@ class FakeClock:
         return self.now
 
 
-def test_a_query_that_is_quiet_says_which_broker_it_waits_for_until_that_answers() -> None:
+def test_a_silent_query_shows_the_broker_it_waits_for() -> None:
     away = {"a:9092"}
     clock = FakeClock()
     query = FakeQuery("own")
     query.isAsking = True
-    reach = Reach(probe=lambda servers: servers not in away, clock=clock, aside=lambda work: work())
+    outages = OutageProbe(
+        probe=lambda servers: servers not in away, clock=clock, run_in_background=lambda work: work()
+    )
     run = Run(
         Program("orders", None, lambda spark: query),
         FakeSession(),  # type: ignore[arg-type]
         name="orders",
         checkpoint="/place/",
-        reach=reach,
+        outages=outages,
         find_clusters=lambda spark, query: [Cluster("a:9092", 60.0)],
         clock=clock,
     )
     run.start()
     (figures,) = run.figures
 
-    run.look()
-    assert (figures.state, figures.waits_for) == ("starting", None)  # it may be about to tell something
+    run.poll()
+    assert (figures.state, figures.waits_for) == ("starting", None)  # it may be about to report
     clock.now = 2.0
-    run.look()
+    run.poll()
     clock.now = 7.5
-    run.look()
+    run.poll()
     assert (figures.state, figures.waits_for, figures.waiting_seconds) == ("waiting", "a:9092", 5)
     assert figures.patience_seconds == 60
 
     away.clear()
     clock.now = 10.0
-    run.look()
+    run.poll()
     assert (figures.state, figures.waits_for, figures.at_work_seconds) == ("starting", None, 10)
 
     query.recentProgress = [FakeProgress(0)]
-    run.look()
+    run.poll()
     away.add("a:9092")
     clock.now = 11.0
-    run.look()
-    assert figures.state == "running"  # of a query that has just told something nobody asks
+    run.poll()
+    assert figures.state == "running"  # a query that has just reported is not probed
     clock.now = 20.0
-    run.look()
+    run.poll()
     assert (figures.state, figures.rows_in_per_second, figures.lag) == ("waiting", 0.0, None)
 
 
-def test_a_program_that_no_worker_takes_on_says_so() -> None:
+def test_a_program_without_executors_says_so() -> None:
     clock = FakeClock()
     query = FakeQuery("own")
     query.isAsking = True
@@ -354,7 +356,7 @@ def test_a_program_that_no_worker_takes_on_says_so() -> None:
         FakeSession(),  # type: ignore[arg-type]
         name="orders",
         checkpoint="/place/",
-        reach=Reach(probe=lambda _: True, clock=clock, aside=lambda work: work()),
+        outages=OutageProbe(probe=lambda _: True, clock=clock, run_in_background=lambda work: work()),
         find_clusters=lambda spark, query: [],
         lacks_workers=lambda spark: True,
         clock=clock,
@@ -362,16 +364,16 @@ def test_a_program_that_no_worker_takes_on_says_so() -> None:
     run.start()
     seen = []
     for clock.now in (0.0, 5.0, 10.0):
-        run.look()
+        run.poll()
         seen.append(run.figures[0].lacks_workers)
     query.recentProgress = [FakeProgress(0)]
-    run.look()
+    run.poll()
 
-    assert seen == [False, False, True]  # executors take their time to start
+    assert seen == [False, False, True]  # executors need time to start
     assert not run.figures[0].lacks_workers
 
 
-def test_a_batch_that_no_worker_has_taken_on_is_not_waited_for() -> None:
+def test_a_stop_does_not_wait_for_a_batch_without_executors() -> None:
     query = FakeQuery("own", batches_left=100)
     run = run_of(query)
     run.start()
@@ -382,63 +384,65 @@ def test_a_batch_that_no_worker_has_taken_on_is_not_waited_for() -> None:
     assert query.stopped_after == 0
 
 
-def test_a_query_that_rests_waits_for_nobody() -> None:
+def test_an_idle_query_is_not_probed() -> None:
     clock = FakeClock()
     asked: list[str] = []
-    reach = Reach(probe=lambda servers: bool(asked.append(servers)), clock=clock, aside=lambda work: work())
+    outages = OutageProbe(
+        probe=lambda servers: bool(asked.append(servers)), clock=clock, run_in_background=lambda work: work()
+    )
     run = Run(
         Program("orders", None, lambda spark: FakeQuery("own")),
         FakeSession(),  # type: ignore[arg-type]
         name="orders",
         checkpoint="/place/",
-        reach=reach,
+        outages=outages,
         find_clusters=lambda spark, query: [Cluster("a:9092")],
         clock=clock,
     )
     run.start()
 
     for clock.now in (0.0, 5.0, 50.0):
-        run.look()
+        run.poll()
 
     assert asked == []
     assert run.figures[0].waits_for is None
 
 
-def test_an_option_that_there_is_not_is_a_sentence_and_no_page_of_tracebacks(tmp_path: Path) -> None:
-    # What Spark raises when a source in Python refuses its options.
+def test_an_unknown_option_gives_one_sentence_and_no_traceback(tmp_path: Path) -> None:
+    # What Spark raises if a Python source rejects its options.
     pages = (
         "[PYTHON_DATA_SOURCE_ERROR] Failed to create Python data source instance: "
         "Traceback (most recent call last):\n"
         '  File "source.py", line 54, in schema\n'
-        "penstock.spark.errors.BadOption: there is no option grupid; is groupId meant?\n SQLSTATE: 38000"
+        "penstock.spark.errors.BadOption: unknown option grupid; did you mean groupId?\n SQLSTATE: 38000"
     )
     file = tmp_path / "orders.py"
     file.write_text(
         f"from pyspark.errors import AnalysisException\ndef pipeline(spark):\n    raise AnalysisException({pages!r})\n"
     )
 
-    with pytest.raises(BadProgram) as refused:
+    with pytest.raises(BadProgram) as caught:
         running_as(load(file)).start()
 
-    first, line = str(refused.value).splitlines()
-    assert first == "orders could not be started: BadOption: there is no option grupid; is groupId meant?"
+    first, line = str(caught.value).splitlines()
+    assert first == "orders could not be started: BadOption: unknown option grupid; did you mean groupId?"
     assert line.startswith(f"  {file}, line 3, in pipeline: raise AnalysisException(")
 
 
-def test_a_function_that_raises_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_function_that_raises_is_reported_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "orders.py"
     file.write_text('def pipeline(spark):\n    return {}["topic"]\n')
 
-    with pytest.raises(BadProgram) as refused:
+    with pytest.raises(BadProgram) as caught:
         running_as(load(file)).start()
 
-    assert str(refused.value).splitlines() == [
+    assert str(caught.value).splitlines() == [
         "orders could not be started: KeyError: 'topic'",
         f'  {file}, line 2, in pipeline: return {{}}["topic"]',
     ]
 
 
-def test_what_penstock_itself_says_stands_as_it_is(tmp_path: Path) -> None:
+def test_penstocks_own_errors_are_shown_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "orders.py"
     file.write_text(
         "from penstock.errors import UnknownTopicOrPartition\n"

@@ -1,4 +1,4 @@
-"""When a query is told to end, when it is stopped, and when it is torn from its batch."""
+"""When a query ends after its batch, when it is stopped, and when its batch is cancelled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.spark.pipelines.stopping import ASKING_SECONDS, stop_after_batches
 
 
 class FakeThread:
-    """Of a query in a JVM, which is at a batch for some more looks."""
+    """The thread of a query in a JVM, which is in a batch for some more polls."""
 
     def __init__(self, looks: float) -> None:
         self.looks = looks
@@ -19,7 +19,7 @@ class FakeThread:
 
 
 class FakeJvmQuery:
-    """As much of Spark's classes as is asked for; `_jsq` is what PySpark has of a query."""
+    """As much of Spark's classes as needed; `_jsq` is PySpark's reference to the JVM."""
 
     def __init__(
         self, *, looks: float, message: str = "Processing new data", is_in_trigger: bool = True
@@ -27,14 +27,14 @@ class FakeJvmQuery:
         self.thread = FakeThread(looks)
         self.status = {"isTriggerActive": is_in_trigger, "message": message}
         self.lastProgress = None
-        self.told: list[Any] = []
+        self.reported: list[Any] = []
         self.stopped_with: float | None = None
         self._jsq = self
 
     def stop(self) -> None:
         self.stopped_with = self.thread.looks
 
-    # the JVM's
+    # methods of the JVM's objects
     def streamingQuery(self) -> FakeJvmQuery:
         return self
 
@@ -65,7 +65,7 @@ class FakeJvmQuery:
         return self
 
     def set(self, state: object) -> None:
-        self.told.append(state)
+        self.reported.append(state)
 
 
 class Clock:
@@ -90,14 +90,14 @@ def stop(query: FakeJvmQuery, clock: Clock, *, batch_seconds: float = 60.0) -> N
     )
 
 
-def test_a_query_that_is_told_to_end_finishes_its_batch_and_begins_no_other() -> None:
+def test_a_stopped_query_finishes_its_batch_and_starts_no_other() -> None:
     query, clock = FakeJvmQuery(looks=20), Clock()
 
     stop(query, clock)
 
-    assert query.told
+    assert query.reported
     assert query.stopped_with is not None
-    assert query.stopped_with <= 0  # its thread had gone by itself
+    assert query.stopped_with <= 0  # its thread had ended by itself
     assert clock.hushed == 0
 
 
@@ -110,7 +110,7 @@ def test_a_batch_that_takes_too_long_is_cancelled() -> None:
     assert clock.hushed == 1
 
 
-def test_a_source_that_waits_for_a_broker_is_not_waited_for() -> None:
+def test_a_stop_does_not_wait_for_a_source_that_waits_for_a_broker() -> None:
     query, clock = FakeJvmQuery(looks=float("inf"), message="Getting offsets from penstock"), Clock()
 
     stop(query, clock)
@@ -118,7 +118,7 @@ def test_a_source_that_waits_for_a_broker_is_not_waited_for() -> None:
     assert ASKING_SECONDS <= clock.now < ASKING_SECONDS + 1
 
 
-def test_one_that_waits_for_its_time_is_stopped_at_once() -> None:
+def test_a_query_that_waits_for_its_trigger_is_stopped_at_once() -> None:
     query, clock = FakeJvmQuery(looks=float("inf"), is_in_trigger=False), Clock()
 
     stop(query, clock)
@@ -126,7 +126,7 @@ def test_one_that_waits_for_its_time_is_stopped_at_once() -> None:
     assert clock.now == 0.0
 
 
-def test_where_spark_has_changed_a_query_is_stopped_when_a_batch_is_seen_to_be_done() -> None:
+def test_without_sparks_internals_a_query_is_stopped_after_a_reported_batch() -> None:
     class Changed(FakeJvmQuery):
         isActive = True
 
@@ -142,4 +142,4 @@ def test_where_spark_has_changed_a_query_is_stopped_when_a_batch_is_seen_to_be_d
     stop(query, clock)
 
     assert query.stopped_with is not None
-    assert not query.told
+    assert not query.reported

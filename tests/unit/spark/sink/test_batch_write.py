@@ -1,4 +1,4 @@
-"""An exactly-once batch write: its driver dies between any two steps, and a rerun or an operator finishes it."""
+"""Exactly-once batch writes: the driver dies between any two steps, and a rerun or an operator finishes the write."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from harness.sink_simulation import ROWS, SINK, Job, Turns, World
+from harness.sink_simulation import ROWS, SINK, Clock, Job, World
 from penstock.spark.errors import BadOption
 from penstock.spark.options import Options, Use
 from penstock.spark.sink import messages
@@ -16,18 +16,18 @@ from penstock.spark.sink.batch_write import BatchWrite
 from penstock.spark.sink.decision import (
     Claim,
     Decision,
-    Done,
     Ledger,
-    Place,
     SinkStopped,
     Superseded,
-    TaskWrote,
+    TaskAttempt,
+    TaskOutput,
+    TaskResult,
     check_same_write,
+    claim_for,
     given_up_by,
-    may_claim,
     of_json,
 )
-from penstock.spark.sink.each_batch import EachBatch
+from penstock.spark.sink.foreach_batch import ForeachBatchWriter
 from penstock.spark.sink.protocol import abort_write, finish
 
 BROKERS = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "out"}
@@ -42,11 +42,11 @@ def assert_whole(world: World) -> None:
     assert not world.open
 
 
-async def killed_after(steps: int, *, survivors: float, seed: int = 1) -> tuple[World, Turns, bool]:
-    """A write whose driver dies after so many requests have reached the broker; whether it had ended before."""
+async def killed_after(steps: int, *, survivors: float, seed: int = 1) -> tuple[World, Clock, bool]:
+    """A write whose driver dies after so many requests reached the broker; returns whether it had ended before."""
     world = World(random.Random(seed), times_out=False)
     world.is_calm = True
-    turns = Turns(world, seed)
+    turns = Clock(world, seed)
     job = calm_job(world, "run0")
     living = job.start()
     await turns.pass_by(steps)
@@ -60,7 +60,7 @@ def test_a_rerun_finishes_a_write_whose_driver_died_between_any_two_steps(surviv
     async def scenario(steps: int) -> tuple[bool, bool]:
         world, turns, has_ended = await killed_after(steps, survivors=survivors)
         is_partial = 0 < len(world.committed) < len(ROWS)
-        for number in range(1, 4):  # survivors of the first job may claim once more
+        for number in range(1, 4):  # surviving tasks of the first job may claim once more
             error = await turns.finish(calm_job(world, f"run{number}").start())
             if error is None:
                 break
@@ -79,7 +79,7 @@ def test_a_rerun_finishes_a_write_whose_driver_died_between_any_two_steps(surviv
         if has_ended:
             break
     assert steps > 20
-    assert partial_count > 0  # else no driver died between two EndTxn requests
+    assert partial_count > 0  # otherwise no driver died between two EndTxn requests
 
 
 def test_an_operator_finishes_a_write_whose_driver_died_between_any_two_steps() -> None:
@@ -93,7 +93,7 @@ def test_an_operator_finishes_a_write_whose_driver_died_between_any_two_steps() 
         assert world.committed == (Counter(ROWS) if is_decided else Counter())
         assert not world.open
 
-        # A write that was rolled back may be run again; one that was committed is not written twice.
+        # An aborted write may be run again; a committed one is not written twice.
         assert await turns.finish(calm_job(world, "run1").start()) is None
         assert_whole(world)
         return has_ended, is_decided
@@ -108,11 +108,11 @@ def test_an_operator_finishes_a_write_whose_driver_died_between_any_two_steps() 
     assert outcomes == {False, True}
 
 
-def test_a_driver_that_lives_after_all_decides_nothing_once_its_write_was_finished() -> None:
+def test_a_driver_that_is_still_alive_cannot_decide_after_its_write_was_finished() -> None:
     async def scenario(steps: int) -> bool:
         world = World(random.Random(steps), times_out=False)
         world.is_calm = True
-        turns = Turns(world, steps)
+        turns = Clock(world, steps)
         job = calm_job(world, "run0")
         living = job.start()
         await turns.pass_by(steps)
@@ -136,11 +136,11 @@ def test_a_driver_that_lives_after_all_decides_nothing_once_its_write_was_finish
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_rows_of_a_write_are_committed_once_whatever_crashes(block: int) -> None:
+def test_rows_of_a_write_are_committed_once_after_any_crash(block: int) -> None:
     async def simulate(seed: int) -> None:
         rng = random.Random(seed)
         world = World(rng, times_out=False)
-        turns = Turns(world, seed)
+        turns = Clock(world, seed)
         jobs: list[Job] = []
         for number in range(rng.randint(1, 5)):
             job = Job(world, f"run{number}", batches=1)
@@ -176,12 +176,12 @@ def test_rows_of_a_write_are_committed_once_whatever_crashes(block: int) -> None
 
 
 def test_a_write_that_failed_after_its_decision_is_committed_by_its_abort() -> None:
-    """Nobody runs a batch job again for certain, so what is decided must not wait for that."""
+    """A batch job may never be run again, so a decision must not wait for a rerun."""
 
     async def scenario() -> None:
         world = World(random.Random(3), times_out=False)
         world.is_calm = True
-        turns = Turns(world, 3)
+        turns = Clock(world, 3)
         job = calm_job(world, "run0")
         living = job.start()
         while world.ledger.decision is None:
@@ -197,14 +197,14 @@ def test_a_write_that_failed_after_its_decision_is_committed_by_its_abort() -> N
 # -- tasks that start after their job was aborted
 
 
-def calm_world(seed: int) -> tuple[World, Turns]:
+def calm_world(seed: int) -> tuple[World, Clock]:
     world = World(random.Random(seed), times_out=False)
     world.is_calm = True
-    return world, Turns(world, seed)
+    return world, Clock(world, seed)
 
 
 def test_a_task_that_starts_after_its_job_was_aborted_leaves_no_transaction_open() -> None:
-    """No task had claimed the sink before the abort. The late task left a prepared transaction without a time-out."""
+    """No task had claimed the sink before the abort. The late task left a prepared transaction without a timeout."""
 
     async def scenario() -> None:
         world, turns = calm_world(1)
@@ -264,7 +264,7 @@ def test_a_task_that_claims_the_sink_while_its_job_is_aborted_leaves_no_transact
         await turns.finish(late)
 
         assert not world.left_by("run1"), f"seed {seed}"
-        if earlier == "writing":  # it may have lost the write to the late task, but nothing else
+        if earlier == "writing":  # it may have lost the write to the late task, but nothing more
             error = await turns.finish(living)
             assert error is None or isinstance(error, Superseded), f"seed {seed}: {error!r}"
         has_claimed = any(of_json(value).run == "run1" for _, _, value in world.log)
@@ -276,13 +276,13 @@ def test_a_task_that_claims_the_sink_while_its_job_is_aborted_leaves_no_transact
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_jobs_that_were_cancelled_leave_nothing_open_when_their_tasks_have_ended(block: int) -> None:
-    """Several jobs with one writeId run at once. Each is cancelled at some time, and its tasks go on."""
+def test_cancelled_jobs_leave_nothing_open_when_their_tasks_have_ended(block: int) -> None:
+    """Several jobs with one writeId run at once. Each is cancelled at some time, and its tasks continue."""
 
     async def simulate(seed: int) -> None:
         rng = random.Random(seed)
         world = World(rng, times_out=False)
-        turns = Turns(world, seed)
+        turns = Clock(world, seed)
         jobs: list[Job] = []
         for number in range(rng.randint(1, 4)):
             job = Job(world, f"run{number}", batches=1, task_failures=0.0)
@@ -320,7 +320,7 @@ def test_jobs_with_one_write_id_are_runs_of_one_sink() -> None:
     assert one.sink == two.sink == "write:daily"
     assert one.run != two.run
     assert one.is_named
-    assert one.place(partition=3, attempt=1) == Place("write:daily", one.run, 0, 3, 1)
+    assert one.task_attempt(partition=3, attempt=1) == TaskAttempt("write:daily", one.run, 0, 3, 1)
 
 
 def test_jobs_without_a_write_id_share_nothing() -> None:
@@ -341,43 +341,43 @@ def test_a_write_id_means_exactly_once() -> None:
 def test_a_stream_has_no_write_id() -> None:
     with pytest.raises(BadOption, match="identified by its checkpoint"):
         Options.read(BROKERS | {"writeId": "daily"}, Use.STREAM_WRITE)
-    with pytest.raises(BadOption, match="to_topics has a name"):
-        EachBatch(BROKERS | {"writeId": "daily"}, name=None)
-    with pytest.raises(BadOption, match="marks batch writes"):
-        EachBatch(BROKERS, name="write:daily")
+    with pytest.raises(BadOption, match="give to_topics a name"):
+        ForeachBatchWriter(BROKERS | {"writeId": "daily"}, name=None)
+    with pytest.raises(BadOption, match="reserved for batch writes"):
+        ForeachBatchWriter(BROKERS, name="write:daily")
 
 
-def test_other_rows_under_the_id_of_a_committed_write_are_refused_rather_than_dropped() -> None:
-    decided = Decision("write:daily", "a", 0, (TaskWrote(0, 3, None), TaskWrote(1, 4, None)))
+def test_other_rows_under_the_id_of_a_committed_write_are_rejected_and_not_dropped() -> None:
+    decided = Decision("write:daily", "a", 0, (TaskOutput(0, 3, None), TaskOutput(1, 4, None)))
 
-    def done(decided: Decision | None) -> Done:
-        return Done(
-            Place("write:daily", "b", 0, 0), 5, True, frozenset(), frozenset(), 0, None, decided, None
+    def done(decided: Decision | None) -> TaskResult:
+        return TaskResult(
+            TaskAttempt("write:daily", "b", 0, 0), 5, True, frozenset(), frozenset(), 0, None, decided, None
         )
 
     check_same_write([done(None)], rows=9)
     check_same_write([done(decided)], rows=7)
-    with pytest.raises(SinkStopped, match=r"'daily' was committed before, with 7 rows; this job has 9 rows"):
+    with pytest.raises(SinkStopped, match=r"'daily' was already committed, with 7 rows; this job has 9 rows"):
         check_same_write([done(decided)], rows=9)
 
 
-def test_a_write_that_another_job_took_over_is_told_of_its_id() -> None:
+def test_a_write_that_another_job_took_over_is_named_by_its_id() -> None:
     ledger = Ledger("write:daily", "a").after(0, Claim("write:daily", "b", "a"))
 
     with pytest.raises(Superseded, match="another job with the same writeId"):
-        may_claim(ledger, "a", "penstock")
+        claim_for(ledger, "a", "penstock")
 
 
-def test_a_run_that_gives_up_a_write_of_another_job_is_over_and_the_other_job_goes_on() -> None:
+def test_giving_up_a_write_of_another_job_ends_only_the_own_run() -> None:
     ledger = Ledger("write:daily", "a").after(0, Claim("write:daily", given_up_by("b"), replaces="b"))
 
     assert ledger.holder == "a"
     with pytest.raises(SinkStopped, match="'daily' failed or was cancelled"):
-        may_claim(ledger, "b", "penstock")
+        claim_for(ledger, "b", "penstock")
 
 
 def test_messages_name_a_write_by_its_id_and_a_query_by_its_id() -> None:
     assert messages.named("write:daily") == "batch write 'daily'"
     assert messages.named("7f1c") == "query 7f1c"
-    told = messages.aborted_after_decision("write:daily", batch=0, transactions=["t"])
-    assert "again with writeId=daily" in told
+    reported = messages.aborted_after_decision("write:daily", batch=0, transactions=["t"])
+    assert "again with writeId=daily" in reported

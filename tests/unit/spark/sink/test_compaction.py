@@ -1,7 +1,7 @@
-"""A log that was compacted means what the whole of it means, whatever stands in it twice.
+"""A compacted log means the same as the whole log, even with duplicate entries.
 
-Runs of a query claim, decide and give up as they do in life, from what they saw at some time before; what they send may
-come to the log again later. Then the log is compacted up to some place while somebody reads it.
+Runs of a query claim, decide and give up as in reality, from what they saw some time before; their entries may
+arrive in the log again later. Then the log is compacted up to some position while a reader reads it.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from penstock.client.producer.prepared import PreparedTransaction
+from penstock.client.prepared_transaction import PreparedTransaction
 from penstock.spark.sink.decision import (
     Claim,
     Decision,
     Entry,
     Ledger,
-    TaskWrote,
+    TaskOutput,
     given_up_by,
     key_of,
+    next_copy,
     recalled,
-    sent_again,
 )
 
 SINK = "q"
@@ -28,16 +28,16 @@ Record = tuple[int, str, Entry]
 
 @dataclass
 class Log:
-    """Everything that was ever appended, and what may still come."""
+    """Everything that was ever appended, and what may still arrive."""
 
     rng: random.Random
     records: list[Record] = field(default_factory=list)
     late: list[Entry] = field(default_factory=list)
 
     def append(self, entry: Entry) -> None:
-        if self.rng.random() < 0.3:  # without an answer, so it is sent again
+        if self.rng.random() < 0.3:  # no response, so it is sent again
             self.late.append(entry)
-            entry = sent_again(entry)
+            entry = next_copy(entry)
         self._add(entry)
         if self.late and self.rng.random() < 0.4:
             self._add(self.late.pop(self.rng.randrange(len(self.late))))
@@ -52,7 +52,7 @@ class Log:
 
 @dataclass
 class Run:
-    """One run, with what its tasks saw when they last looked."""
+    """One run, with what its tasks saw at their last read."""
 
     name: str
     seen: Ledger
@@ -68,7 +68,7 @@ class Run:
         own = before is not None and before.run == self.name
         batch = 0 if before is None else before.batch + log.rng.randint(0 if not own else 1, 1)
         copy = before.copy if before is not None and own else 0
-        task = TaskWrote(0, 1, PreparedTransaction(f"penstock-{SINK}-{self.name}-0", 1, len(log.records)))
+        task = TaskOutput(0, 1, PreparedTransaction(f"penstock-{SINK}-{self.name}-0", 1, len(log.records)))
         log.append(Decision(SINK, self.name, batch, (task,), copy, since=self.seen.position))
 
 
@@ -80,7 +80,7 @@ def history(rng: random.Random) -> list[Record]:
         run = rng.choice(runs)
         if run.name in over:
             continue
-        if rng.random() < 0.8:  # else it acts by what it saw before: a zombie, or slow
+        if rng.random() < 0.8:  # otherwise it acts on what it saw before: a zombie, or slow
             run.seen = log.ledger
         has_lost = run.name in run.seen.past_holders or run.seen.holder == given_up_by(run.name)
         if has_lost:
@@ -94,7 +94,7 @@ def history(rng: random.Random) -> list[Record]:
             run.decide(log)
             counted = any(log.ledger.decision == entry for _, _, entry in log.records[offset:])
             if not counted:
-                over.add(run.name)  # it is told that it was superseded
+                over.add(run.name)  # it was superseded
             run.seen = log.ledger
     for entry in log.late:
         log._add(entry)
@@ -106,7 +106,7 @@ def read(records: list[Record], ledger: Ledger) -> Ledger:
 
 
 def compact(records: list[Record], end: int) -> list[Record]:
-    """Below the end, of each key the last record stays."""
+    """Below the end, keep the last record of each key."""
     last = {key: offset for offset, key, _ in records if offset < end}
     return [record for record in records if record[0] >= end or last[record[1]] == record[0]]
 
@@ -132,6 +132,6 @@ def check(seed: int) -> None:
             assert ledger_of_end.decision == expected.decision, f"seed {seed}"
 
 
-def test_a_reader_of_a_compacted_log_knows_what_a_reader_of_the_whole_knows() -> None:
+def test_a_reader_of_a_compacted_log_knows_the_same_as_a_reader_of_the_whole_log() -> None:
     for seed in range(3000):
         check(seed)

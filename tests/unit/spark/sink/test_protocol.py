@@ -1,7 +1,7 @@
-"""Crashes at every step, zombies, requests that come late: see `harness.sink_simulation`.
+"""Crashes at every step, zombies, late requests: see `harness.sink_simulation`.
 
-A driver that was given up may go on beside its successor. Runs are retired when they are over, or before, or not at
-all. At the end every row of the input must have been committed once.
+A driver that was given up may continue next to its successor. Runs are retired when they are over, or before, or not
+at all. In the end every row of the input must have been committed once.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from harness.sink_simulation import SINK, Driver, Turns, World
-from penstock.spark.sink.decision import Place, SinkStopped, decide, of_json
+from harness.sink_simulation import SINK, Clock, Driver, World
+from penstock.spark.sink.decision import SinkStopped, TaskAttempt, decide, of_json
 
 
 async def simulate(seed: int, *, times_out: bool) -> World:
     rng = random.Random(seed)
     world = World(rng, times_out=times_out)
-    turns = Turns(world, seed)
+    turns = Clock(world, seed)
     drivers: list[Driver] = []
     for number in range(rng.randint(1, 6)):
         driver = Driver(world, f"run{number}", batches=rng.randint(1, 5))
@@ -28,15 +28,15 @@ async def simulate(seed: int, *, times_out: bool) -> World:
         living = driver.start()
         await turns.pass_by(rng.randrange(120))
         fate = rng.random()
-        if fate < 0.5:  # the driver dies; of its tasks some live on
+        if fate < 0.5:  # the driver dies; some of its tasks live on
             driver.lose(0.7)
         elif fate < 0.7:
             await turns.finish(living)
-        # else it goes on beside the next one
-        if rng.random() < 0.5:  # of whichever is over, or thought to be
+        # otherwise it continues next to the next one
+        if rng.random() < 0.5:  # of any run that is over, or seems to be
             over = rng.choice(drivers)
             over._spawn(over.retire())
-    # The last run finds peace after a while: whoever else lives dies, and no transaction times out any more.
+    # The last run is undisturbed after a while: all others die, and no more transactions time out.
     await turns.pass_by(rng.randrange(100))
     for driver in drivers:
         for task in driver.tasks:
@@ -67,26 +67,26 @@ def check(world: World, seed: int) -> None:
 
 @pytest.mark.parametrize("block", range(4))
 @pytest.mark.parametrize("times_out", [False, True])
-def test_rows_are_committed_once_whatever_crashes(block: int, times_out: bool) -> None:
+def test_rows_are_committed_once_after_any_crash(block: int, times_out: bool) -> None:
     recalls = 0
     for seed in range(block * 50, block * 50 + 50):
         world = asyncio.run(simulate(seed, times_out=times_out))
         check(world, seed)
         recalls += world.recalls
-    assert recalls > 50  # else nothing is shown of them
+    assert recalls > 50  # otherwise their rows are not visible
 
 
 async def stop(seed: int) -> None:
-    """A query is stopped somewhere in its batches, while some of its tasks go on, and is then retired, twice: at once,
-    and when none of its tasks can live any more. It is started again only after that."""
+    """A query is stopped somewhere in its batches while some of its tasks continue. It is retired twice: at once,
+    and when all its tasks have ended. Only then is it started again."""
     rng = random.Random(seed)
     world = World(rng, times_out=False)
-    turns = Turns(world, seed)
+    turns = Clock(world, seed)
     driver = Driver(world, "run0", batches=5)
     driver.start()
     await turns.pass_by(rng.randrange(150))
     driver.lose(0.5)
-    driver.task_failures, world.is_calm = 0.0, True  # what is killed from here on is no task that is writing
+    driver.task_failures, world.is_calm = 0.0, True  # from here on no writing task is killed
     has_held = any(of_json(value).run == "run0" for _, _, value in world.log)
 
     assert await turns.finish(asyncio.ensure_future(driver.retire())) is None
@@ -95,7 +95,7 @@ async def stop(seed: int) -> None:
         await turns.finish(task)
     while world.pending:
         world.happen()
-    if has_held:  # else a task may have claimed the sink afterwards
+    if has_held:  # otherwise a task may have claimed the sink afterwards
         assert not world.left_by("run0"), f"seed {seed}: left open by tasks that went on"
     assert await turns.finish(asyncio.ensure_future(driver.retire())) is None
 
@@ -111,16 +111,16 @@ async def stop(seed: int) -> None:
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_a_run_that_was_stopped_leaves_nothing_open(block: int) -> None:
+def test_a_stopped_run_leaves_nothing_open(block: int) -> None:
     for seed in range(block * 100, block * 100 + 100):
         asyncio.run(stop(seed))
 
 
-def test_a_run_that_begins_while_it_is_retired_loses_nothing_that_it_decides() -> None:
-    """What it had opened between two looks was aborted, though it was decided by then."""
+def test_a_run_that_starts_while_it_is_retired_loses_no_decision() -> None:
+    """A transaction that it opened between two reads was aborted, although it was decided by then."""
 
     class Hasty(World):
-        """Answers at once; and before it tells what is open, the run begins and decides its first batch."""
+        """Responds at once; but before it lists open transactions, the run decides its first batch."""
 
         has_begun = False
 
@@ -132,7 +132,7 @@ def test_a_run_that_begins_while_it_is_retired_loses_nothing_that_it_decides() -
         async def open_ids(self, sink: str, prefixes: Collection[str]) -> list[str]:
             if not self.has_begun:
                 self.has_begun = True
-                done = await driver._attempt(Place(SINK, "run0", 0, 0), [1, 2])
+                done = await driver._attempt(TaskAttempt(SINK, "run0", 0, 0), [1, 2])
                 await self.append(decide([done], 0))
             return await super().open_ids(sink, prefixes)
 

@@ -1,4 +1,4 @@
-"""What columns rows must have, and which writer serves which guarantee; without a session."""
+"""The columns that rows must have, and the writer of each guarantee; without a session."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 from penstock.client.errors import BadArgument
 from penstock.spark.errors import BadOption
 from penstock.spark.options import Options, Use
-from penstock.spark.sink.rows import BadRows, check_schema, records_of, refused
+from penstock.spark.sink.rows import BadRows, check_schema, records_of, rejected_row
 from penstock.spark.sink.writer import (
     BatchWriter,
     ExactlyOnceWriter,
@@ -42,7 +42,7 @@ def schema(**columns: DataType) -> StructType:
 VALUES = schema(value=BinaryType())
 
 
-def test_all_columns_of_a_record_are_taken_and_others_left_out() -> None:
+def test_all_columns_of_a_record_are_written_and_others_left_out() -> None:
     given = schema(
         offset=LongType(),
         timestamp=TimestampType(),
@@ -56,14 +56,14 @@ def test_all_columns_of_a_record_are_taken_and_others_left_out() -> None:
     assert check_schema(given, None) == ("topic", "key", "value", "headers", "partition", "timestamp")
 
 
-def test_the_option_goes_before_the_column_topic() -> None:
+def test_the_option_topic_overrides_the_column() -> None:
     assert check_schema(schema(topic=StringType(), value=StringType()), "out") == ("value",)
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("given", "message"),
     [
-        (schema(key=StringType()), "no column value"),
+        (schema(key=StringType()), "the column value is missing"),
         (schema(value=LongType()), "value must be string or binary, not bigint"),
         (schema(value=StringType(), key=IntegerType()), "key must be string or binary, not int"),
         (schema(value=StringType(), headers=ArrayType(StringType())), "headers must be array"),
@@ -73,24 +73,24 @@ def test_the_option_goes_before_the_column_topic() -> None:
         (schema(value=StringType(), topic=BinaryType()), "topic must be string, not binary"),
     ],
 )
-def test_what_cannot_become_records_is_refused(given: StructType, words: str) -> None:
-    with pytest.raises(BadRows, match=words):
+def test_columns_that_cannot_be_written_are_rejected(given: StructType, message: str) -> None:
+    with pytest.raises(BadRows, match=message):
         check_schema(given, "out")
 
 
-def test_rows_without_a_topic_are_refused() -> None:
+def test_rows_without_a_topic_are_rejected() -> None:
     with pytest.raises(BadOption, match="option topic"):
         check_schema(VALUES, None)
     batch = pa.RecordBatch.from_pydict({"value": [b"1", b"2"], "topic": ["a", None]})
-    with pytest.raises(BadRows, match="no topic"):
+    with pytest.raises(BadRows, match="null topic"):
         records_of(batch, ("topic", "value"))
 
 
-def test_a_time_that_the_source_gives_to_records_without_one_is_none() -> None:
-    """It was refused, as one before 1970, where a topic was copied with its timestamps."""
+def test_the_sources_timestamp_of_records_without_one_is_written_as_none() -> None:
+    """It was rejected, as one before 1970, when a topic was copied with its timestamps."""
     time = datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)
     none = datetime.datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=datetime.UTC)
-    kind = pa.timestamp("us", tz="Etc/UTC")  # the zone is that of the session
+    kind = pa.timestamp("us", tz="Etc/UTC")  # in the session's time zone
     values = pa.array([b"0", b"1", b"2", b"3"])
     whole = pa.RecordBatch.from_arrays(
         [values, pa.array([none, time, None, none], kind)], ["value", "timestamp"]
@@ -111,18 +111,18 @@ def test_a_time_that_the_source_gives_to_records_without_one_is_none() -> None:
     assert records_of(nulls, ("value", "timestamp")).column("timestamp").to_pylist() == [None] * 4
 
 
-def test_a_row_that_is_refused_is_told_from_the_others() -> None:
+def test_a_rejected_row_is_identified() -> None:
     batch = pa.RecordBatch.from_pydict(
         {"key": [b"a", b"b" * 100], "value": [b"1", b"2"], "partition": pa.array([0, 9], pa.int32())}
     )
 
-    error = refused(BadArgument("its topic has no such partition", about="row 1"), batch, "out")
+    error = rejected_row(BadArgument("its topic has no such partition", about="row 1"), batch, "out")
 
     assert str(error) == (
-        f"a row (topic out, partition 9, key b'{'b' * 58}...) cannot become a record:"
+        f"a row (topic out, partition 9, key b'{'b' * 58}...) cannot be written:"
         " its topic has no such partition"
     )
-    assert refused(BadArgument("there are two columns key"), batch, "out") is None
+    assert rejected_row(BadArgument("there are two columns key"), batch, "out") is None
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_row_that_is_refused_is_told_from_the_others() -> None:
         ("at-least-once", BatchWriter, StreamWriter),
     ],
 )
-def test_a_guarantee_has_its_writer(guarantee: str | None, of_batches: type, of_streams: type) -> None:
+def test_every_guarantee_has_its_writer(guarantee: str | None, of_batches: type, of_streams: type) -> None:
     given = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "out"}
     if guarantee is not None:
         given["guarantee"] = guarantee
@@ -142,7 +142,7 @@ def test_a_guarantee_has_its_writer(guarantee: str | None, of_batches: type, of_
     assert type(stream_writer(Options.read(given, Use.STREAM_WRITE), VALUES, True)) is of_streams
 
 
-def test_a_topic_is_not_overwritten() -> None:
+def test_a_topic_cannot_be_overwritten() -> None:
     given = {"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "out"}
 
     with pytest.raises(BadOption, match="append"):

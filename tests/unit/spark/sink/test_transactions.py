@@ -1,17 +1,17 @@
-"""What the producers of a sink are told besides what the user said."""
+"""The producer settings of a sink in addition to the user's."""
 
 from __future__ import annotations
 
 import pytest
 
 from penstock.client.settings import ProducerSettings
-from penstock.spark.sink.transactions import SinkAdmin, patient
+from penstock.spark.sink.transactions import SinkAdmin, with_long_timeouts
 
 SERVERS = {"bootstrap.servers": "localhost:1"}
 
 
 @pytest.mark.parametrize(
-    ("said", "block_ms", "delivery_ms"),
+    ("given", "block_ms", "delivery_ms"),
     [
         ({}, 180_000, 180_000),
         ({"max.block.ms": "9", "delivery.timeout.ms": "40000"}, 9, 40_000),
@@ -20,10 +20,10 @@ SERVERS = {"bootstrap.servers": "localhost:1"}
     ],
     ids=["nothing", "both", "a longer request", "of a consumer"],
 )
-def test_a_broker_may_be_away_for_three_minutes_unless_something_else_was_said(
-    said: dict[str, str], block_ms: int, delivery_ms: int
+def test_a_broker_may_be_unavailable_for_three_minutes_by_default(
+    given: dict[str, str], block_ms: int, delivery_ms: int
 ) -> None:
-    settings = ProducerSettings.of(settings=patient(SERVERS | said))
+    settings = ProducerSettings.of(settings=with_long_timeouts(SERVERS | given))
 
     assert settings.get("max.block.ms") == block_ms
     assert settings.get("delivery.timeout.ms") == delivery_ms

@@ -1,4 +1,4 @@
-"""Aborted transactions of a segment, in memory and in Kafka's file."""
+"""The transaction index of a segment, in memory and in Kafka's file."""
 
 from __future__ import annotations
 
@@ -9,31 +9,33 @@ import pytest
 from penstock.storage.errors import CorruptFile
 from penstock.storage.transactions.aborted import (
     BLOCK_ENTRIES,
-    AbortedEntry,
     AbortedTransaction,
-    LiveAborted,
-    StoredAborted,
+    AbortedTxn,
+    FileTransactionIndex,
+    MemoryTransactionIndex,
 )
-from penstock.testing.disk import SimulatedDisk
+from simulator.disk import SimulatedDisk
 
 KAFKAS_ENTRY = bytes.fromhex("00000000000000000009000000000000010200000000000003040000000000000203")
 """Version 0, producer 9, from 258 to 772, when the last stable offset was 515."""
 
 
-def live(*entries: tuple[int, int, int, int]) -> LiveAborted:
-    index = LiveAborted()
+def live(*entries: tuple[int, int, int, int]) -> MemoryTransactionIndex:
+    index = MemoryTransactionIndex()
     for fields in entries:
-        index.add(AbortedEntry(*fields))
+        index.add(AbortedTxn(*fields))
     return index
 
 
-def stored(data: bytes) -> StoredAborted:
+def stored(data: bytes) -> FileTransactionIndex:
     disk = SimulatedDisk()
     disk.write_file("/0.txnindex", data)
-    return StoredAborted(lambda: disk.open("/0.txnindex"))
+    return FileTransactionIndex(lambda: disk.open("/0.txnindex"))
 
 
-def collect(index: LiveAborted | StoredAborted, start: int, end: int) -> tuple[list[int], bool]:
+def collect(
+    index: MemoryTransactionIndex | FileTransactionIndex, start: int, end: int
+) -> tuple[list[int], bool]:
     found: list[AbortedTransaction] = []
     is_complete = index.collect(start, end, found)
     return [transaction.first_offset for transaction in found], is_complete
@@ -41,7 +43,7 @@ def collect(index: LiveAborted | StoredAborted, start: int, end: int) -> tuple[l
 
 def test_an_entry_is_written_as_kafka_writes_it() -> None:
     assert live((9, 258, 772, 515)).encode() == KAFKAS_ENTRY
-    assert LiveAborted.decode(KAFKAS_ENTRY).entries() == [AbortedEntry(9, 258, 772, 515)]
+    assert MemoryTransactionIndex.decode(KAFKAS_ENTRY).entries() == [AbortedTxn(9, 258, 772, 515)]
 
 
 OVERLAPPING = ((1, 10, 20, 5), (2, 12, 30, 5), (3, 5, 40, 41), (1, 50, 60, 61))
@@ -51,7 +53,7 @@ OVERLAPPING = ((1, 10, 20, 5), (2, 12, 30, 5), (3, 5, 40, 41), (1, 50, 60, 61))
 @pytest.mark.parametrize(
     ("start", "end", "expected"),
     [
-        (0, 5, ([], True)),  # all that is below 5 was decided when the first ended
+        (0, 5, ([], True)),  # everything below 5 was decided when the first ended
         (0, 6, ([5], True)),
         (0, 11, ([10, 5], True)),
         (20, 100, ([10, 12, 5, 50], False)),  # the marker itself is in the range
@@ -60,7 +62,7 @@ OVERLAPPING = ((1, 10, 20, 5), (2, 12, 30, 5), (3, 5, 40, 41), (1, 50, 60, 61))
         (61, 100, ([], False)),
     ],
 )
-def test_those_are_found_that_reach_into_the_range(
+def test_transactions_that_reach_into_the_range_are_found(
     start: int, end: int, expected: tuple[list[int], bool]
 ) -> None:
     index = live(*OVERLAPPING)
@@ -69,15 +71,13 @@ def test_those_are_found_that_reach_into_the_range(
     assert collect(stored(index.encode()), start, end) == expected
 
 
-def test_a_file_of_many_is_searched_as_memory_is() -> None:
+def test_searches_in_a_file_and_in_memory_agree() -> None:
     rng = random.Random(5)
-    index, offset = LiveAborted(), 0
+    index, offset = MemoryTransactionIndex(), 0
     for _ in range(3 * BLOCK_ENTRIES):
         first_offset = offset + rng.randint(0, 3)
         offset = first_offset + rng.randint(1, 5)
-        index.add(
-            AbortedEntry(rng.randint(0, 9), first_offset, offset, rng.choice([first_offset, offset + 1]))
-        )
+        index.add(AbortedTxn(rng.randint(0, 9), first_offset, offset, rng.choice([first_offset, offset + 1])))
         offset += 1
     file = stored(index.encode())
 
@@ -87,17 +87,17 @@ def test_a_file_of_many_is_searched_as_memory_is() -> None:
         assert collect(file, start, end) == collect(index, start, end)
 
 
-def test_it_agrees_with_a_look_at_every_entry_while_one_transaction_stays_open() -> None:
+def test_it_agrees_with_a_full_scan_while_one_transaction_stays_open() -> None:
     rng = random.Random(6)
-    entries: list[AbortedEntry] = []
+    entries: list[AbortedTxn] = []
     for slot in range(4 * BLOCK_ENTRIES):
         marker_offset = 10 * slot + 10
         first_offset = marker_offset - rng.choice([1, 2, 3, rng.randint(1, marker_offset)])
-        entries.append(AbortedEntry(slot % 7, first_offset, marker_offset, 5))
-    entries.append(AbortedEntry(8, 5, 10_600, 10_601))
-    entries.append(AbortedEntry(9, 10_601, 10_602, 10_603))
+        entries.append(AbortedTxn(slot % 7, first_offset, marker_offset, 5))
+    entries.append(AbortedTxn(8, 5, 10_600, 10_601))
+    entries.append(AbortedTxn(9, 10_601, 10_602, 10_603))
     index = live(*entries)
-    index.add(AbortedEntry(1, 3, 20_000, 20_001))
+    index.add(AbortedTxn(1, 3, 20_000, 20_001))
     index.truncate(20_000)
     file = stored(index.encode())
 
@@ -110,7 +110,7 @@ def test_it_agrees_with_a_look_at_every_entry_while_one_transaction_stays_open()
         assert collect(file, start, end) == (expected, is_complete)
 
 
-def test_truncation_forgets_ends_and_not_beginnings() -> None:
+def test_truncation_removes_transactions_by_their_marker() -> None:
     index = live(*OVERLAPPING)
 
     index.truncate(40)
@@ -135,12 +135,12 @@ def test_a_good_file_passes(is_whole: bool) -> None:
         live((9, 15, 20, 21)).encode() * 2,
     ],
 )
-def test_what_can_not_be_the_file_of_a_segment_is_noticed(data: bytes) -> None:
+def test_an_implausible_transaction_index_is_detected(data: bytes) -> None:
     with pytest.raises(CorruptFile):
         stored(data).check(base_offset=10, is_whole=False)
 
 
-def test_damage_in_the_middle_is_noticed_when_all_is_looked_at() -> None:
+def test_damage_in_the_middle_is_detected_by_a_full_check() -> None:
     entries = live(*[(1, offset, offset + 1, offset + 2) for offset in range(10, 2000, 2)]).encode()
     damaged = entries[:3400] + bytes(340) + entries[3740:]
 
@@ -148,4 +148,4 @@ def test_damage_in_the_middle_is_noticed_when_all_is_looked_at() -> None:
     with pytest.raises(CorruptFile):
         stored(damaged).check(base_offset=10, is_whole=True)
     with pytest.raises(CorruptFile):
-        LiveAborted.decode(damaged)
+        MemoryTransactionIndex.decode(damaged)

@@ -1,9 +1,9 @@
-"""A log with transactions and a naive model of it, driven side by side through rolls, truncations, deletions, restarts
-and crashes.
+"""A log with transactions and a naive model of it, driven together through rolls, truncations, deletions, restarts and
+crashes.
 
-What must hold at any moment: readers of committed data stop at the first offset of the earliest transaction that
-is open or whose marker is not committed; and what they make of what they get, as clients do, is exactly the
-records that were committed or belong to no transaction.
+At any moment read_committed consumers stop at the first offset of the earliest transaction that is open or whose
+marker is not committed. After skipping aborted transactions as clients do, they see exactly the records that were
+committed or belong to no transaction.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from harness.storage import (
     make_batch,
 )
 from penstock.records import kernel
+from penstock.records.control import read_marker
 from penstock.storage.log import Log
 from penstock.storage.settings import NEVER, LogSettings
 from penstock.storage.transactions.aborted import AbortedTransaction
-from penstock.storage.transactions.batches import read_marker
 
 T = TypeVar("T")
 
@@ -38,13 +38,13 @@ PRODUCERS = (1, 2, 3)
 
 @dataclass(frozen=True)
 class Batch:
-    """As the model sees it: data of a producer's transaction, or of none, or a marker."""
+    """A batch in the model: data of a transaction, data of none, or a marker."""
 
     base_offset: int
     end_offset: int
     producer_id: int = -1
     is_commit: bool | None = None
-    """What a marker says; None for data."""
+    """The marker; None for data."""
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Transaction:
 
 
 def transactions_of(batches: list[Batch]) -> list[Transaction]:
-    """All that the batches hold, in the order in which they began; slow and obviously right."""
+    """All transactions in the batches, in the order in which they began; slow and obviously right."""
     found: list[Transaction] = []
     for batch in batches:
         if batch.producer_id < 0:
@@ -79,7 +79,7 @@ def first_unstable(batches: list[Batch], *, high_watermark: int, start_offset: i
 
 
 def visible(batches: list[Batch], *, start_offset: int, end_offset: int) -> list[int]:
-    """Base offsets of the batches from `start_offset` on that a reader of committed data must see, no more."""
+    """Base offsets of the batches from `start_offset` on that a read_committed consumer must see."""
     aborted = [t for t in transactions_of(batches) if t.marker_offset is not None and not t.is_commit]
     return [
         batch.base_offset
@@ -96,7 +96,7 @@ def visible(batches: list[Batch], *, start_offset: int, end_offset: int) -> list
 
 
 def consume(log: Log, offset: int, *, end_offset: int, max_bytes: int) -> list[int]:
-    """Base offsets of the batches whose records a client shows, by the way that clients take through a fetch."""
+    """Base offsets of the batches whose records a client returns, by the algorithm of clients."""
     shown: list[int] = []
     while True:
         aborted: list[AbortedTransaction] = []
@@ -147,9 +147,9 @@ class TransactionMachine(RuleBasedStateMachine):
         )
         self.log = self.run(self._create())
         self.batches: list[Batch] = []
-        """All since the very first, also where retention has dropped them."""
+        """All batches since the first, including those that retention deleted."""
         self.forgets = False
-        """A power cut after records were deleted: where transactions began may not be known any more."""
+        """After a power cut that followed a deletion, the first offsets of transactions may be unknown."""
 
     async def _create(self) -> Log:
         log = self.place.create()
@@ -233,7 +233,7 @@ class TransactionMachine(RuleBasedStateMachine):
         self.run(self._with_workers(self.log.truncate(offset)))
         self.batches = [batch for batch in self.batches if batch.end_offset <= self.log.end_offset]
 
-    # The disk, and endings
+    # Syncs, shutdowns and crashes
 
     @rule()
     def let_workers_work(self) -> None:
@@ -262,7 +262,7 @@ class TransactionMachine(RuleBasedStateMachine):
         self.log = self.run(self._with_workers(self.place.crash()))
         self.batches = [batch for batch in self.batches if batch.end_offset <= self.log.end_offset]
 
-    # What must hold
+    # Invariants
 
     @invariant()
     def readers_stop_before_what_is_undecided(self) -> None:
@@ -317,7 +317,7 @@ class TransactionMachine(RuleBasedStateMachine):
             for t in sorted(aborted, key=lambda transaction: transaction.marker_offset or 0)
             if (t.marker_offset or 0) >= start and t.first_offset < end
         ]
-        found = self.log.aborted_transactions(start, end)
+        found = self.log.reader.aborted_transactions(start, end)
         if self.forgets:
             assert {t.producer_id for t in found} <= {t.producer_id for t in expected}
         else:
@@ -326,7 +326,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.batches)
     def copy(self) -> None:
-        """A follower that copies what is there comes to see the same."""
+        """A follower that copies the log sees the same."""
         log = self.log
         copy = self.call(lambda: Place(settings=LogSettings(segment_bytes=300)).create())
         piece = log.read(log.start_offset, max_bytes=1 << 20, end_offset=log.end_offset, at_least_one=True)

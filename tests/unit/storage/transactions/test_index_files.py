@@ -1,4 +1,4 @@
-"""The `.txnindex` of every segment through the life of a log: written, believed, cut, dropped, built anew."""
+"""The `.txnindex` files of a log: written, read, truncated, deleted, rebuilt."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from harness.storage import (
 )
 from penstock.storage.log import Log
 from penstock.storage.settings import LogSettings
-from penstock.storage.transactions.aborted import ENTRY_BYTES, AbortedTransaction, LiveAborted
-from penstock.testing.disk import SimulatedDisk
+from penstock.storage.transactions.aborted import ENTRY_BYTES, AbortedTransaction, MemoryTransactionIndex
+from simulator.disk import SimulatedDisk
 
 INDEX = "00000000000000000000.txnindex"
 ONE_SEGMENT = LogSettings(file_delete_delay_ms=0)
@@ -28,7 +28,7 @@ SMALL_SEGMENTS = LogSettings(segment_bytes=400, file_delete_delay_ms=0, retentio
 
 
 def abort(log: Log, producer_id: int, *, batches: int = 1) -> None:
-    """A whole transaction that comes to nothing."""
+    """A whole aborted transaction."""
     for _ in range(batches):
         known = log.producers.get(producer_id)
         append_in_transaction(log, producer_id, known.last_sequence + 1 if known is not None else 0)
@@ -37,7 +37,7 @@ def abort(log: Log, producer_id: int, *, batches: int = 1) -> None:
 
 
 def all_aborted(log: Log) -> list[AbortedTransaction]:
-    return log.aborted_transactions(log.start_offset, log.end_offset)
+    return log.reader.aborted_transactions(log.start_offset, log.end_offset)
 
 
 def files_of(place: Place) -> list[str]:
@@ -53,11 +53,11 @@ async def test_a_segment_without_aborted_transactions_has_no_file() -> None:
 
     await place.restart()
 
-    assert log.segment_count() > 3
+    assert len(log.segments) > 3
     assert files_of(place) == []
 
 
-async def test_the_file_is_written_when_its_segment_is_sealed_and_holds_after_a_restart() -> None:
+async def test_the_file_is_written_when_its_segment_is_sealed_and_read_after_a_restart() -> None:
     place = Place(settings=SMALL_SEGMENTS)
     log = place.create()
     append_in_transaction(log, 5, 0)
@@ -66,17 +66,17 @@ async def test_the_file_is_written_when_its_segment_is_sealed_and_holds_after_a_
     append_marker(log, 5, is_commit=False)
     expected = [AbortedTransaction(7, 1 + 3 * n) for n in range(12)] + [AbortedTransaction(5, 0)]
     assert all_aborted(log) == expected
-    assert len(files_of(place)) == log.segment_count() - 1
+    assert len(files_of(place)) == len(log.segments) - 1
 
     log = await place.restart()
 
     assert all_aborted(log) == expected
     assert not place.reports
-    entries = LiveAborted.decode(place.disk.read_file(place.path(INDEX))).entries()
+    entries = MemoryTransactionIndex.decode(place.disk.read_file(place.path(INDEX))).entries()
     assert [entry[1:] for entry in entries] == [(1, 3, 0)], "the other was open when this one was aborted"
 
 
-async def test_more_is_added_to_the_file_of_a_segment_that_was_closed_and_goes_on() -> None:
+async def test_entries_are_added_to_the_file_of_a_segment_that_is_active_again() -> None:
     place = Place(settings=ONE_SEGMENT)
     log = place.create()
     for producer_id in range(4):
@@ -87,14 +87,14 @@ async def test_more_is_added_to_the_file_of_a_segment_that_was_closed_and_goes_o
     assert len(place.disk.read_file(place.path(INDEX))) == 4 * ENTRY_BYTES
 
 
-async def test_truncation_takes_aborted_transactions_back_from_the_file_too() -> None:
+async def test_truncation_removes_aborted_transactions_from_the_file() -> None:
     place = Place(settings=ONE_SEGMENT)
     log = place.create()
     for producer_id in range(4):
         abort(log, producer_id)
     log = await place.restart()
 
-    await log.truncate(5)  # the third began before it, and ends no more
+    await log.truncate(5)  # the third began before it, and is not aborted any more
     assert all_aborted(log) == [AbortedTransaction(0, 0), AbortedTransaction(1, 2)]
     assert log.first_unstable_offset == 4
     log = await place.restart()
@@ -103,7 +103,7 @@ async def test_truncation_takes_aborted_transactions_back_from_the_file_too() ->
     assert len(place.disk.read_file(place.path(INDEX))) == 2 * ENTRY_BYTES
 
 
-async def test_truncation_of_all_leaves_an_empty_file() -> None:
+async def test_full_truncation_leaves_an_empty_file() -> None:
     place = Place(settings=ONE_SEGMENT)
     log = place.create()
     abort(log, 1)
@@ -117,7 +117,7 @@ async def test_truncation_of_all_leaves_an_empty_file() -> None:
     assert place.disk.read_file(place.path(INDEX)) == b""
 
 
-async def test_files_go_with_their_segments() -> None:
+async def test_files_are_deleted_with_their_segments() -> None:
     place = Place(settings=SMALL_SEGMENTS)
     log = place.create()
     for _ in range(12):
@@ -136,7 +136,7 @@ async def test_files_go_with_their_segments() -> None:
     ]
 
 
-async def test_a_transaction_that_began_in_a_dropped_segment_is_still_known_when_it_is_aborted() -> None:
+async def test_a_transaction_that_began_in_a_deleted_segment_can_be_aborted() -> None:
     place = Place(settings=SMALL_SEGMENTS)
     log = place.create()
     append_in_transaction(log, 7, 0)
@@ -157,7 +157,7 @@ async def test_a_transaction_that_began_in_a_dropped_segment_is_still_known_when
     assert all_aborted(log) == [AbortedTransaction(7, 0)]
 
 
-async def test_a_killed_log_builds_its_files_anew() -> None:
+async def test_a_killed_log_rebuilds_its_files() -> None:
     place = Place(settings=SMALL_SEGMENTS)
     log = place.create()
     append_in_transaction(log, 5, 0)
@@ -175,7 +175,7 @@ async def test_a_killed_log_builds_its_files_anew() -> None:
 
 
 @pytest.mark.parametrize("damage", [bytes(ENTRY_BYTES), b"\x00" * 10])
-async def test_a_damaged_file_is_built_anew_also_after_a_clean_stop(damage: bytes) -> None:
+async def test_a_damaged_file_is_rebuilt_even_after_a_clean_shutdown(damage: bytes) -> None:
     place = Place(settings=SMALL_SEGMENTS)
     log = place.create()
     for _ in range(12):
@@ -193,7 +193,7 @@ async def test_a_damaged_file_is_built_anew_also_after_a_clean_stop(damage: byte
     assert all_aborted(log) == expected
 
 
-async def test_damage_in_the_middle_of_the_last_file_does_not_keep_the_log_from_being_written() -> None:
+async def test_damage_in_the_middle_of_the_last_file_does_not_prevent_appends() -> None:
     place = Place(settings=ONE_SEGMENT)
     log = place.create()
     for _ in range(5):
@@ -211,7 +211,7 @@ async def test_damage_in_the_middle_of_the_last_file_does_not_keep_the_log_from_
     assert all_aborted(log) == [*expected, AbortedTransaction(8, 10)]
 
 
-async def test_what_was_aborted_and_what_is_open_moves_with_the_log() -> None:
+async def test_aborted_and_open_transactions_move_with_the_log() -> None:
     store = make_store(SimulatedDisk(), ("/a", "/b"))
     await store.start()
     log = store.create("orders", 0, TOPIC_ID, SMALL_SEGMENTS, path="/a")
@@ -237,7 +237,7 @@ async def test_what_was_aborted_and_what_is_open_moves_with_the_log() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_the_file_of_a_sealed_segment_is_safe_before_the_checkpoint_vouches_for_it(seed: int) -> None:
+async def test_the_file_of_a_sealed_segment_is_synced_before_the_checkpoint_covers_it(seed: int) -> None:
     place = Place(settings=SMALL_SEGMENTS, seed=seed)
     log = place.create()
     for _ in range(12):
@@ -249,18 +249,18 @@ async def test_the_file_of_a_sealed_segment_is_safe_before_the_checkpoint_vouche
     log = await place.crash()
 
     assert all_aborted(log) == expected
-    assert place.reports[0].scanned_segments < log.segment_count(), "not all was looked at"
+    assert place.reports[0].scanned_segments < len(log.segments), "not all was looked at"
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_a_file_that_was_never_synced_is_not_believed(seed: int) -> None:
+async def test_a_file_that_was_never_synced_is_not_trusted(seed: int) -> None:
     workers = HeldWorkers()
     place = Place(settings=SMALL_SEGMENTS, workers=workers, seed=seed)
     log = place.create()
     abort(log, 7)
-    log.sync_now()
-    while log.segment_count() == 1:
-        log.active_segment.file().sync()  # the records are safe, but not what is said about them
+    log.durability.sync_now()
+    while len(log.segments) == 1:
+        log.segments.active.file().sync()  # the records are synced, but not their index
         abort(log, 7)
     workers.held.clear()
 
@@ -275,14 +275,14 @@ async def test_a_file_that_was_never_synced_is_not_believed(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_entries_that_a_truncation_took_back_do_not_return_with_a_power_cut(seed: int) -> None:
+async def test_entries_removed_by_a_truncation_do_not_return_after_a_power_cut(seed: int) -> None:
     place = Place(settings=LogSettings(segment_bytes=1000, file_delete_delay_ms=0), seed=seed)
     log = place.create()
     for producer_id in range(3):
         abort(log, producer_id)
     log = await place.restart()
     await log.truncate(0)
-    while log.segment_count() == 1:
+    while len(log.segments) == 1:
         append(log, make_batch(1, value=b"x" * 50))
     await log.flush()
     await place.directory.checkpoint_recovery_points()

@@ -1,4 +1,4 @@
-"""What a log knows of its transactions after it was stopped, killed or cut."""
+"""What a log knows of its transactions after a shutdown, a kill or a truncation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def commit_all(log: Log) -> None:
 
 
 @pytest.mark.parametrize("ending", ["restart", "kill"])
-async def test_an_open_transaction_is_open_after_a_start(ending: str) -> None:
+async def test_an_open_transaction_is_open_after_a_restart(ending: str) -> None:
     place = Place(settings=SMALL_SEGMENTS)
     log = place.create()
     append(log, make_batch(1))
@@ -36,8 +36,9 @@ async def test_an_open_transaction_is_open_after_a_start(ending: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["restart", "kill"])
-async def test_a_transaction_whose_marker_is_not_committed_is_undecided_after_a_start(ending: str) -> None:
-    """A snapshot says that it has ended. But another leader may not have the marker, and the log be cut before it."""
+async def test_a_transaction_whose_marker_is_not_committed_is_unstable_after_a_restart(ending: str) -> None:
+    """In the snapshot the transaction has ended. But another leader may not have the marker, and the log be truncated
+    before it."""
     place = Place(settings=SMALL_SEGMENTS)
     log = place.create()
     append_in_transaction(log, 7, 0)
@@ -51,14 +52,14 @@ async def test_a_transaction_whose_marker_is_not_committed_is_undecided_after_a_
 
     log = await getattr(place, ending)()
 
-    assert log.segment_count() > 2
+    assert len(log.segments) > 2
     assert log.high_watermark == 1
     assert log.first_unstable_offset == 0
     commit_all(log)
     assert log.first_unstable_offset is None
 
 
-async def test_cutting_a_marker_off_opens_its_transaction_again() -> None:
+async def test_truncating_a_marker_reopens_its_transaction() -> None:
     log = Place(settings=SMALL_SEGMENTS).create()
     append_in_transaction(log, 7, 0)
     log.high_watermark = 1
@@ -68,10 +69,10 @@ async def test_cutting_a_marker_off_opens_its_transaction_again() -> None:
 
     assert log.producers.has_open_transaction(7, 0)
     assert log.first_unstable_offset == 0
-    assert log.aborted_transactions(0, 1) == []
+    assert log.reader.aborted_transactions(0, 1) == []
 
 
-async def test_cutting_keeps_a_transaction_that_began_before_the_logs_start() -> None:
+async def test_truncation_keeps_a_transaction_that_began_before_the_log_start_offset() -> None:
     log = Place().create()
     append_in_transaction(log, 7, 0)
     commit_all(log)
@@ -84,7 +85,7 @@ async def test_cutting_keeps_a_transaction_that_began_before_the_logs_start() ->
     assert log.first_unstable_offset == 1
 
 
-async def test_cutting_a_transaction_off_forgets_it() -> None:
+async def test_truncating_a_transaction_removes_it() -> None:
     log = Place(settings=SMALL_SEGMENTS).create()
     append(log, make_batch(1))
     commit_all(log)
@@ -96,7 +97,7 @@ async def test_cutting_a_transaction_off_forgets_it() -> None:
     assert append_in_transaction(log, 7, 0).first_offset == 1
 
 
-async def test_a_producer_with_an_open_transaction_outlives_a_start_and_its_time() -> None:
+async def test_a_producer_with_an_open_transaction_does_not_expire_on_restart() -> None:
     place = Place(settings=SMALL_SEGMENTS)
     log = place.create()
     append_in_transaction(log, 7, 0)

@@ -1,4 +1,4 @@
-"""Which transactions hold readers of committed data back, and until when."""
+"""Which transactions hold the last stable offset back, and until when."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 from penstock.storage.transactions.unstable import UnstableTransactions
 
 
-def test_the_earliest_open_one_counts() -> None:
+def test_the_earliest_open_transaction_counts() -> None:
     transactions = UnstableTransactions([(30, 3), (10, 1)])
     transactions.begin(40, 4)
     assert transactions.first_offset() == 10
@@ -18,7 +18,7 @@ def test_the_earliest_open_one_counts() -> None:
     assert transactions.first_offset() == 30
 
 
-def test_one_that_has_ended_counts_until_its_marker_is_committed() -> None:
+def test_an_ended_transaction_is_unstable_until_its_marker_is_committed() -> None:
     transactions = UnstableTransactions()
     transactions.begin(10, 1)
     assert transactions.end(10, marker_offset=12) == 13
@@ -37,7 +37,7 @@ def test_a_marker_below_the_known_high_watermark_is_committed_already() -> None:
     assert transactions.first_offset() is None
 
 
-def test_one_inside_another_is_not_kept() -> None:
+def test_a_transaction_inside_another_is_not_kept() -> None:
     transactions = UnstableTransactions()
     for first_offset in (0, 1, 2):
         transactions.begin(first_offset, first_offset)
@@ -49,7 +49,7 @@ def test_one_inside_another_is_not_kept() -> None:
     assert list(transactions.ended) == [(0, 5)]
 
 
-def test_it_agrees_with_a_search_through_all() -> None:
+def test_it_agrees_with_a_full_search() -> None:
     rng = random.Random(3)
     transactions = UnstableTransactions()
     known: dict[int, int | None] = {}  # first offset: marker

@@ -1,4 +1,4 @@
-"""Where topologies are cut."""
+"""How topologies are divided into places and stages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def cut_of(app: Builder) -> Cut:
     return cut(app.topology)
 
 
-def test_what_has_no_state_is_one_stage_without_domains() -> None:
+def test_a_stateless_topology_is_one_stage_without_domains() -> None:
     app = Builder()
     numbers(app).filter(bool).map_values(str, value=str).to("out")
 
@@ -26,7 +26,7 @@ def test_what_has_no_state_is_one_stage_without_domains() -> None:
     assert [source.topics for source in stage.sources] == [("numbers",)]
 
 
-def test_operators_in_a_row_that_keep_the_key_share_a_domain() -> None:
+def test_consecutive_operators_that_keep_the_key_share_a_domain() -> None:
     app = Builder()
     numbers(app).group_by_key().count(name="counts").filter(bool).to_stream().to("out")
 
@@ -43,7 +43,7 @@ def test_a_key_that_changes_before_state_needs_no_topic() -> None:
     assert cut_of(app).crossings == ()
 
 
-def test_a_key_that_changes_behind_state_goes_through_a_topic() -> None:
+def test_a_key_that_changes_after_state_needs_an_internal_topic() -> None:
     app = Builder()
     first = numbers(app).group_by_key().count(name="first").to_stream()
     first.group_by(str, key=str).count(name="second").to("out")
@@ -67,7 +67,7 @@ def test_both_sides_of_a_join_end_in_one_domain() -> None:
     assert sorted(source.topics for source in stage.sources) == [("numbers",), ("rows",)]
 
 
-def test_tables_that_were_apart_become_one_domain_when_they_are_joined() -> None:
+def test_domains_of_joined_tables_are_merged() -> None:
     app = Builder()
     left = numbers(app).group_by_key().count(name="left")
     right = numbers(app, "more").group_by_key().count(name="right")
@@ -79,7 +79,7 @@ def test_tables_that_were_apart_become_one_domain_when_they_are_joined() -> None
     assert {entry.domain for entry in stage.entries} == set(stage.domains)
 
 
-def test_what_follows_a_merge_runs_wherever_records_come_from() -> None:
+def test_children_of_a_merge_run_in_each_place_of_its_parents() -> None:
     app = Builder()
     plain = numbers(app)
     counted = numbers(app, "more").group_by_key().count(name="counts").to_stream()
@@ -93,7 +93,7 @@ def test_what_follows_a_merge_runs_wherever_records_come_from() -> None:
     assert any(node.name == "sink-1" for place in two.domains for node in place.nodes)
 
 
-def test_a_foreign_key_join_asks_and_is_answered_through_topics() -> None:
+def test_a_foreign_key_join_uses_topics_in_both_directions() -> None:
     app = Builder()
     left, right = app.table("left", key=str, value=str), app.table("right", key=str, value=str)
     left.join(right, lambda a, b: a + b, on=lambda value: value, value=str, name="joined").to("out")

@@ -1,5 +1,5 @@
-"""Whatever a user's function does wrong, the error names the operator and the record: topic, partition and offset, or
-the key where a record has been folded into a table and nobody knows any more where it was read."""
+"""Whatever a user function does wrong, the error names the operator and the record: topic, partition and offset, or
+the key if the record was folded into a table and its offset is no longer known."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def checked(value: Any) -> Any:
 
 
 class NoTruth:
-    """As an array of numpy: neither true nor false."""
+    """Like a numpy array: neither true nor false."""
 
     def __bool__(self) -> bool:
         raise ValueError("neither true nor false")
@@ -63,9 +63,7 @@ READING: dict[str, Build] = {
         lambda k, v: [(k, v), v if v == BAD else (k, v)], name="x"
     ),
     "text in place of a list": lambda s: s.flat_map(lambda v: v if v == BAD else [v], name="x"),
-    "pairs that cannot be gone through": lambda s: s.flat_map(
-        lambda k, v: 1 if v == BAD else [(k, v)], name="x"
-    ),
+    "pairs that cannot be iterated": lambda s: s.flat_map(lambda k, v: 1 if v == BAD else [(k, v)], name="x"),
     "a record that is none": lambda s: s.map_records(lambda r: None if r.value == BAD else r, name="x"),
     "a record of no time": lambda s: s.map_records(
         lambda r: r.with_timestamp("now" if r.value == BAD else 1), name="x"
@@ -113,7 +111,7 @@ READING: dict[str, Build] = {
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("what", READING)
-def test_a_record_that_fails_where_it_is_read_is_told_by_its_place(what: str, seed: int) -> None:
+def test_a_record_that_fails_in_a_reading_task_is_named_by_its_offset(what: str, seed: int) -> None:
     build = READING[what]
     with pytest.raises(OperatorFailed, match=r"^x failed at in-0 offset 1: "):
         sent(build, seed=seed).run()
@@ -127,7 +125,7 @@ def test_a_record_that_fails_where_it_is_read_is_told_by_its_place(what: str, se
 
 
 @pytest.mark.parametrize("time", ["now", 2**70])
-def test_a_time_that_is_none_is_told_by_its_record(time: Any) -> None:
+def test_an_invalid_timestamp_names_its_record(time: Any) -> None:
     app = Builder()
     app.stream("in", value=str, timestamp=lambda v: time if v == BAD else 1, name="x").to("out")
     stages = Stages(app.topology, partitions=1)
@@ -221,7 +219,7 @@ STATEFUL: dict[str, Build] = {
 
 @pytest.mark.parametrize("caches", [True, False])
 @pytest.mark.parametrize("what", STATEFUL)
-def test_a_record_that_fails_in_state_is_told_by_its_place_and_key(what: str, caches: bool) -> None:
+def test_a_record_that_fails_in_state_is_named_by_offset_and_key(what: str, caches: bool) -> None:
     def run(**program: Any) -> Stages:
         stages = sent(STATEFUL[what], caches=caches, values=("x", "y"), **program)
         stages.run()
@@ -236,7 +234,7 @@ def test_a_record_that_fails_in_state_is_told_by_its_place_and_key(what: str, ca
 
 
 @pytest.mark.parametrize("caches", [True, False])
-def test_a_fold_that_fails_for_a_record_tells_nobody_of_its_key(caches: bool) -> None:
+def test_a_failed_fold_forwards_no_change_of_its_key(caches: bool) -> None:
     def build(stream: Stream[str, str]) -> None:
         folded = stream.group_by_key().aggregate(str, lambda a, v: a + checked(v), value=str, name="x")
         folded.to_stream().to("out")
@@ -249,7 +247,7 @@ def test_a_fold_that_fails_for_a_record_tells_nobody_of_its_key(caches: bool) ->
     assert stages.written("out") == stages.written("app-x-changelog") == [Written(b"key-0", b"x", 0)]
 
 
-def test_a_value_that_cannot_travel_is_told_by_its_place() -> None:
+def test_a_value_that_cannot_be_pickled_is_named_by_its_offset() -> None:
     class Stuck:
         def __reduce__(self) -> str:
             raise TypeError("it does not travel")
@@ -269,30 +267,30 @@ class Nothing(Processor[str, Any, str, str]):
         pass
 
 
-def test_an_error_that_is_raised_again_and_again_tells_the_last_key() -> None:
+def test_an_error_object_raised_repeatedly_names_the_last_key() -> None:
     error = ValueError("always this one")
 
     def failing(value: str) -> str:
         raise error
 
     function = function_of(failing, "map_values")
-    told = []
+    messages = []
     for key in ("alice", "bob"):
         with pytest.raises(ValueError, match="always this one"):
             function(key, "x")
-        told.append(str(OperatorFailed("x", error)))
+        messages.append(str(OperatorFailed("x", error)))
 
-    assert told == [f"x failed: ValueError: always this one (key '{key}')" for key in ("alice", "bob")]
+    assert messages == [f"x failed: ValueError: always this one (key '{key}')" for key in ("alice", "bob")]
 
 
-def test_the_key_is_told_beside_the_place() -> None:
+def test_a_failure_names_key_and_offset() -> None:
     with pytest.raises(
         OperatorFailed, match=r"^x failed at in-0 offset 1: ValueError: it is bad \(key 'key-1'\)$"
     ):
         sent(STATEFUL["a table's function"]).run()
 
 
-def test_behind_a_fold_of_columns_the_key_is_told() -> None:
+def test_a_failure_after_a_columnar_fold_names_the_key() -> None:
     def build(stream: Stream[str, str]) -> None:
         counts = stream.group_by_key().count(name="t").to_stream()
         counts.map_values(lambda key, value: 1 // (key != "key-1"), name="x").to("out")
@@ -308,7 +306,7 @@ def test_behind_a_fold_of_columns_the_key_is_told() -> None:
     assert dict(letter.headers)["__streams.errors.operator"] == b"x"
 
 
-def test_a_sink_behind_a_fold_of_columns_tells_the_key() -> None:
+def test_a_failed_sink_after_a_columnar_fold_names_the_key() -> None:
     def build(stream: Stream[str, str]) -> None:
         stream.group_by_key().count(name="t").to_stream().to(
             lambda key, value: None if key == "key-1" else "out", name="x"
@@ -318,7 +316,7 @@ def test_a_sink_behind_a_fold_of_columns_tells_the_key() -> None:
         sent(build).run()
 
 
-def test_a_record_that_waited_for_another_is_told_by_its_key() -> None:
+def test_a_buffered_record_that_fails_is_named_by_its_key() -> None:
     def build(stream: Stream[str, str]) -> None:
         never = stream.filter(lambda v: False, name="never")
         stream.left_join(never, lambda a, b: checked(a), within=within(1, grace=0), name="x").to("out")
@@ -363,7 +361,7 @@ class Unclosed(Processor[str, str, str, str]):
         (Unclosed, "when it was closed"),
     ],
 )
-def test_what_fails_without_a_record_says_when(processor: Any, when: str) -> None:
+def test_a_failure_without_a_record_names_the_timer(processor: Any, when: str) -> None:
     stages = sent(lambda s: s.process(processor, name="x"))
 
     def run() -> None:
@@ -374,18 +372,18 @@ def test_what_fails_without_a_record_says_when(processor: Any, when: str) -> Non
         run()
 
 
-def test_another_process_hears_the_same_words() -> None:
+def test_a_failure_has_the_same_message_in_another_process() -> None:
     failure = OperatorFailed("x", ValueError("it is bad")).at("in", 0, 1).of("alice")
 
-    told = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(failure))))
+    copied = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(failure))))
 
-    assert str(told) == str(failure) == "x failed at in-0 offset 1: ValueError: it is bad (key 'alice')"
+    assert str(copied) == str(failure) == "x failed at in-0 offset 1: ValueError: it is bad (key 'alice')"
 
 
 def test_a_key_that_cannot_be_shown_or_is_long_does_not_hide_the_failure() -> None:
     class Odd:
         def __repr__(self) -> str:
-            raise ValueError("no words")
+            raise ValueError("no message")
 
     assert "(key <Odd>)" in str(OperatorFailed("x", ValueError("bad")).of(Odd()))
     assert len(str(OperatorFailed("x", ValueError("bad")).of("k" * 10_000))) < 300

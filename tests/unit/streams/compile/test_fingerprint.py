@@ -1,4 +1,4 @@
-"""Which changes of a program fit the checkpoint that it left, and what is said of those that do not."""
+"""Which changes of a program fit its checkpoint, and the messages for those that do not."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def numbers(app: Builder, topic: str = "numbers") -> Stream[str, int]:
     return app.stream(topic, key=str, value=int)
 
 
-def told(before: Build, after: Build, *, caches: tuple[bool, bool] = (True, True)) -> list[str]:
+def found_changes(before: Build, after: Build, *, caches: tuple[bool, bool] = (True, True)) -> list[str]:
     old, new = (_fingerprint(build, cached) for build, cached in zip((before, after), caches, strict=True))
     return changes(json.loads(json.dumps(old)), new)
 
@@ -105,7 +105,7 @@ HARMLESS = {
         lambda app: numbers(app).group_by_key().windowed_by(session(5)).count(name="c"),
         lambda app: numbers(app).group_by_key().windowed_by(session(5, grace=9)).count(name="c"),
     ),
-    "a stream that nobody reads any more": Same(with_another_table, counted),
+    "a stream that is no longer read": Same(with_another_table, counted),
     "one more unnamed table, behind": Same(counted_by_rest, lambda app: two_unnamed(app, is_new_first=False)),
     "one more topic": Same(
         lambda app: app.stream(["a"], key=str, value=int).to("out"),
@@ -115,32 +115,32 @@ HARMLESS = {
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_changes_that_leave_state_alone_pass(name: str) -> None:
-    assert told(HARMLESS[name].before, HARMLESS[name].after) == []
+def test_changes_that_leave_state_alone_are_accepted(name: str) -> None:
+    assert found_changes(HARMLESS[name].before, HARMLESS[name].after) == []
 
 
 HARMFUL: dict[str, tuple[Build, Build, str]] = {
     "another name": (
         lambda app: (counted(app), numbers(app).to_table(name="kept")),
         lambda app: (counted(app), numbers(app).to_table(name="saved")),
-        r"the state kept \(a table\) is gone, or has another name; new: saved",
+        r"the state kept \(a table\) was removed or renamed; new: saved",
     ),
     "another kind": (
         counted,
         lambda app: numbers(app).group_by_key().reduce(max, name="counts").to("out"),
-        "the state counts was a count, and now a reduce",
+        "the state counts was a count, now a reduce",
     ),
     "other windows": (
         lambda app: numbers(app).group_by_key().windowed_by(tumbling(5)).count(name="c"),
         lambda app: numbers(app).group_by_key().windowed_by(tumbling(6)).count(name="c"),
-        "windows of 5000 ms every 5000 ms, and now a count in windows of 6000 ms",
+        "windows of 5000 ms every 5000 ms, now a count in windows of 6000 ms",
     ),
     "another type": (
         lambda app: numbers(app).group_by_key().aggregate(int, operator.add, name="sums"),
         lambda app: numbers(app).group_by_key().aggregate(float, lambda a, b: a + b, name="sums"),
-        "the state sums had values of int, and now float",
+        "the state sums had values of int, now float",
     ),
-    "a processor beside a table": (
+    "a processor in addition to a table": (
         lambda app: numbers(app).group_by_key().count(name="c").suppress(until_time_limit(1)),
         lambda app: (
             numbers(app)
@@ -150,53 +150,53 @@ HARMFUL: dict[str, tuple[Build, Build, str]] = {
             .to_stream()
             .process(Passing)
         ),
-        "the state c was kept in 16 pages, and now 1",
+        "the state c was stored in 16 pages, now 1",
     ),
     "a history": (
         lambda app: app.table("t", key=str, value=int),
         lambda app: app.table("t", key=str, value=int, history=5),
-        "the state t was a table, and now a versioned table",
+        "the state t was a table, now a versioned table",
     ),
     "another store": (
         lambda app: numbers(app).process(Passing, stores=[key_value_store("s", key=str, value=int)]),
         lambda app: numbers(app).process(Passing, stores=[key_value_store("s", key=str, value=str)]),
-        "the state store s had values of int, and now str",
+        "the state store s had values of int, now str",
     ),
     "a topic that another stage reads": (
         lambda app: numbers(app).to("out"),
         counted,
-        "numbers was read by the stage source-1 and is read by counts, which would not know how far",
+        "numbers was read by the stage source-1 and is now read by counts, which has no offsets for it",
     ),
     "a repartition topic of another type": (
         behind_state,
         lambda app: behind_state(app, int),
-        "the repartition topic second-repartition held str: int and would hold int: int",
+        "the repartition topic second-repartition contained str: int and would contain int: int",
     ),
     "one more unnamed table, before": (
         counted_by_rest,
         lambda app: two_unnamed(app, is_new_first=True),
-        "the state count-1 is made in another way than before, and count-2 is new",
+        "the state count-1 is computed differently, and count-2 is new",
     ),
     "another clock": (
         lambda app: numbers(app).process(Passing),
         lambda app: numbers(app).process(Ticking),
-        "the stage process-1 went by the time of events and would go by the wall clock",
+        "the stage process-1 used event time and would use wall-clock time",
     ),
 }
 
 
 @pytest.mark.parametrize("name", HARMFUL)
-def test_changes_that_would_mix_up_state_are_told(name: str) -> None:
-    before, after, words = HARMFUL[name]
+def test_changes_that_would_mix_up_state_are_reported(name: str) -> None:
+    before, after, expected = HARMFUL[name]
 
-    found = told(before, after)
+    found = found_changes(before, after)
 
     assert found
-    assert [change for change in found if re.search(words, change)], found
+    assert [change for change in found if re.search(expected, change)], found
 
 
-def test_pages_that_a_fold_may_have_left_stay_noted() -> None:
-    """Buckets that nobody touched while it was a fold are still as they were before."""
+def test_the_number_of_pages_left_by_a_fold_stays_recorded() -> None:
+    """Buckets that were not touched while it was a fold are still in the old form."""
 
     def windows(app: Builder) -> Any:
         return numbers(app).group_by_key().windowed_by(tumbling(5)).count(name="counts")
@@ -211,18 +211,18 @@ def test_pages_that_a_fold_may_have_left_stay_noted() -> None:
 
     assert changes(filtered, folded) == []
     assert changes(folded, in_one_page) == []
-    assert changes(after, in_one_page) == ["the state counts was kept in 16 pages, and now 1"]
+    assert changes(after, in_one_page) == ["the state counts was stored in 16 pages, now 1"]
     assert following(after, folded) == after
 
 
-def test_caches_may_be_switched() -> None:
-    assert told(counted, counted, caches=(True, False)) == []
+def test_caches_may_be_switched_on_and_off() -> None:
+    assert found_changes(counted, counted, caches=(True, False)) == []
 
 
 def test_a_refusal_says_what_to_do() -> None:
-    words = refusal("app", "/state/app", ["the state counts is gone"])
+    expected = refusal("app", "/state/app", ["the state counts was removed"])
 
-    assert words.startswith(
-        "app is not the program whose checkpoint is in /state/app:\n- the state counts is gone\n"
+    assert expected.startswith(
+        "app does not match its checkpoint in /state/app:\n- the state counts was removed\n"
     )
-    assert "application.id" in words
+    assert "application.id" in expected

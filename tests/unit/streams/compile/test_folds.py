@@ -1,4 +1,4 @@
-"""Folds of columns against folds of dicts."""
+"""Folds of columns compared with folds of dicts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def columns(pairs: list[tuple[bytes | None, int | None, int]]) -> tuple[pyarrow.
 
 
 @pytest.mark.parametrize("fold", COMBINE)
-def test_a_bucket_holds_what_a_dict_would(fold: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_equals_a_dict(fold: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folds, "KEYS_PER_PAGE", 4)  # so that pages grow
     chance = random.Random(3)
     pages = MemoryPages()
@@ -73,7 +73,7 @@ def test_records_without_key_or_value_do_not_count() -> None:
     ]
 
 
-def test_rows_are_split_by_bucket_and_travel_as_cells() -> None:
+def test_rows_are_split_by_bucket_and_packed_into_cells() -> None:
     whole = fold_records("count", *columns([(str(number).encode(), 1, number) for number in range(200)]))
 
     parts = dict(split_by_bucket(whole))

@@ -1,4 +1,4 @@
-"""A table that was columns becomes pages, and the other way round: it goes on where it was."""
+"""A table changes from columns to pages and back, and keeps its state."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def plain(app: Builder, table: Callable[[Builder], Any]) -> None:
 
 
 def filtered(app: Builder, table: Callable[[Builder], Any]) -> None:
-    """The same, of operators: a fold of columns does not know what a value was before."""
+    """The same for operators: a fold of columns does not know the previous value."""
     table(app).filter(lambda count: count > 0).to("out")
 
 
 @pytest.mark.parametrize("table", [counts, windowed])
 @pytest.mark.parametrize("builds", [(plain, filtered), (filtered, plain), (plain, filtered, plain)])
-def test_a_table_goes_on_in_another_form(builds: tuple[Any, ...], table: Callable[[Builder], Any]) -> None:
+def test_a_table_continues_in_another_form(builds: tuple[Any, ...], table: Callable[[Builder], Any]) -> None:
     rng = random.Random(1)
     model = Builder()
     plain(model, table)

@@ -1,4 +1,4 @@
-"""Kernels of Arrow give what their functions give."""
+"""Arrow kernels return what their functions return."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from penstock.streams.compile.kernels import _MAPPING, flattening_kernel, mapping_kernel
 
-# All that have letters with case or are spaces, and some of the rest.
+# All cased letters and spaces, and some other characters.
 CODES = [*range(0x3100), *range(0x3100, sys.maxunicode + 1, 97), *range(0x1E900, 0x1E944)]
 CHARACTERS = [chr(code) for code in CODES if not 0xD800 <= code < 0xE000]
 TEXTS = [
@@ -32,7 +32,7 @@ SAMPLES: dict[pyarrow.DataType, list[Any]] = {
 @pytest.mark.parametrize(
     ("function", "kind"), _MAPPING, ids=lambda each: str(getattr(each, "__qualname__", each))
 )
-def test_a_kernel_gives_what_its_function_gives(function: Any, kind: pyarrow.DataType) -> None:
+def test_a_kernel_equals_its_function(function: Any, kind: pyarrow.DataType) -> None:
     kernel = mapping_kernel(function, kind)
     assert kernel is not None
     values = SAMPLES[kind]
@@ -45,7 +45,7 @@ def test_a_kernel_gives_what_its_function_gives(function: Any, kind: pyarrow.Dat
     assert kernel(pyarrow.array(plain, kind)) is not None
 
 
-def test_split_gives_the_words_of_each_line_in_order() -> None:
+def test_split_returns_the_words_of_each_line_in_order() -> None:
     kernel = flattening_kernel(str.split, pyarrow.string())
     assert kernel is not None
 
@@ -55,6 +55,6 @@ def test_split_gives_the_words_of_each_line_in_order() -> None:
     assert list(zip(flattened.rows.tolist(), flattened.values.to_pylist(), strict=True)) == right
 
 
-def test_a_function_of_the_user_has_no_kernel() -> None:
+def test_a_user_function_has_no_kernel() -> None:
     assert mapping_kernel(lambda value: value, pyarrow.string()) is None
     assert flattening_kernel(str.split, pyarrow.binary()) is None

@@ -1,4 +1,4 @@
-"""Every operator: what its stages compute is what the interpreter says, on random records."""
+"""Every operator: the stages' results for random records equal the interpreter's."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Order:
 
 
 class Running(Processor[str, int, str, int]):
-    """Sums by key in a store; tells of all that it has at every hundred ms of stream time."""
+    """Sums by key in a store; forwards all of them at every hundred ms of stream time."""
 
     def init(self, context: Any) -> None:
         self.sums = context.store("sums")
@@ -63,7 +63,7 @@ class Running(Processor[str, int, str, int]):
 
 
 class Nth(Transformer[str, int, int]):
-    """Values with how often their key has changed; every third change deletes it."""
+    """Values with the number of changes of their key; every third change deletes it."""
 
     def init(self, context: Any) -> None:
         self.changes = context.store("changes")
@@ -79,7 +79,7 @@ def numbers(app: Builder, topic: str = "numbers") -> Any:
 
 
 def joined_to_itself(app: Builder, *, table_first: bool) -> None:
-    """A record comes to the join by one way and to its table by another: which one is first the topology says."""
+    """A record reaches the join on one branch and its table on another: the topology decides which comes first."""
     stream = numbers(app)
     doubled = stream.map_values(lambda value: value * 2, value=int)
     left, right = (stream, doubled) if table_first else (doubled, stream)
@@ -210,7 +210,7 @@ ORDERED: dict[str, Build] = {
     ),
 }
 
-# Operators of which it is only said which records there are, or which is the last of a key.
+# Operators for which only the set of records, or the last record of a key, is determined.
 BAGS: dict[str, Build] = {
     "select_key": lambda app: numbers(app).select_key(lambda value: str(value % 3), key=str).to("out"),
     "merge": lambda app: (
@@ -230,7 +230,7 @@ BAGS: dict[str, Build] = {
     ),
 }
 
-# The same, of records that come a little out of order.
+# The same, for records that arrive slightly out of order.
 DISORDERED: dict[str, Build] = {
     "versioned join with grace": lambda app: (
         numbers(app)
@@ -245,7 +245,7 @@ DISORDERED: dict[str, Build] = {
     "versioned table": lambda app: app.table("more", key=str, value=int, history=9).to("out"),
 }
 
-# What comes when time has passed; it has the headers of whatever record showed that.
+# Output when time has passed; it has the headers of whichever record advanced the time.
 TIMED: dict[str, Build] = {
     "suppressed windows": lambda app: (
         numbers(app)
@@ -282,7 +282,8 @@ TIMED: dict[str, Build] = {
     ),
 }
 
-# Those of `ORDERED` that are folds of columns when only the last update of a batch is passed on; and two that are not.
+# Operators of `ORDERED` that are columnar folds if only the last update of a batch is forwarded; and two that are
+# not.
 FOLDS = ["count", "group_by", "tumbling", "unlimited", "hopping", "reduce", "aggregate"]
 
 LAST: dict[str, Build] = {
@@ -373,7 +374,7 @@ def test_the_same_records_come_out(name: str, seed: int, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", DISORDERED)
-def test_the_same_records_come_out_of_disorder(name: str, seed: int) -> None:
+def test_the_same_records_come_out_of_disordered_input(name: str, seed: int) -> None:
     stages, interpreter = _run(DISORDERED[name], seed, disorder_ms=20)
 
     ours = sorted(record._replace(headers=()) for record in stages.written("out"))
@@ -402,14 +403,14 @@ def test_each_key_ends_with_the_same_value(name: str, seed: int) -> None:
 
 
 class Telling(Running):
-    """The same by the wall clock."""
+    """The same with wall-clock time."""
 
     def init(self, context: Any) -> None:
         self.sums = context.store("sums")
         context.schedule(10, self.tell, clock="wall")
 
 
-def test_timers_of_the_wall_clock_fire_though_no_record_comes() -> None:
+def test_wall_clock_timers_fire_without_records() -> None:
     app = Builder()
     store = key_value_store("sums", key=str, value=int)
     numbers(app).process(Telling, stores=[store], key=str, value=int).to("out")
@@ -421,14 +422,14 @@ def test_timers_of_the_wall_clock_fire_though_no_record_comes() -> None:
     for _ in range(3):
         stages.advance(5_000)
 
-    told = [record for record in stages.written("out") if record.key == b"sum of a"]
-    assert told == [Written(b"sum of a", (6).to_bytes(8, "big"), 10_000)]
+    found = [record for record in stages.written("out") if record.key == b"sum of a"]
+    assert found == [Written(b"sum of a", (6).to_bytes(8, "big"), 10_000)]
     assert [running.domains.time_mode for running in stages.running if running.domains] == ["ProcessingTime"]
     changelog = stages.written("app-sums-changelog")
     assert [int.from_bytes(record.value or b"", "big") for record in changelog] == [1, 3, 6]
 
 
-def test_updates_that_wait_for_a_while_come_at_last_and_are_fewer() -> None:
+def test_buffered_updates_are_emitted_in_the_end_and_are_fewer() -> None:
     app = Builder()
     numbers(app).group_by_key().count(name="c").suppress(until_time_limit(0.05)).to("out")
     stages = Stages(app.topology, caches=False)
@@ -448,28 +449,28 @@ def test_updates_that_wait_for_a_while_come_at_last_and_are_fewer() -> None:
 
 
 @pytest.mark.parametrize(("max_bytes", "passes"), [(0, 4), (45, 3), (10_000, 0)])
-def test_what_waits_takes_no_more_bytes_than_it_may(max_bytes: int, passes: int) -> None:
-    """A record of one key takes 1 for its key, 8 for its value and 35 beside: 28, and 7 of its topic's name; and 8 more
-    where another one has been given before."""
+def test_a_suppression_buffer_stays_within_its_byte_limit(max_bytes: int, passes: int) -> None:
+    """A record takes 1 byte for its key, 8 for its value and 35 more: 28, and 7 for its topic's name; and 8 more if
+    another one was emitted before."""
     app = Builder()
     suppression = until_time_limit(60, max_bytes=max_bytes)
     app.table("numbers", key=str, value=int).suppress(suppression).to("out")
     stages = Stages(app.topology, caches=False)
     for at in range(4):
         stages.send("numbers", Written(b"a", at.to_bytes(8, "big"), 1000 + at))
-        stages.run()  # each time from what was remembered
+        stages.run()  # restored from the stored state each time
 
     assert len(stages.written("out")) == passes
 
 
-def test_a_program_stops_when_more_bytes_wait_than_may() -> None:
+def test_a_program_stops_if_its_suppression_buffer_is_full() -> None:
     app = Builder()
     suppression = until_time_limit(60, max_bytes=20, full="stop")
     numbers(app).group_by_key().count(name="c").suppress(suppression, name="held").to("out")
     stages = Stages(app.topology)
     stages.send("numbers", Written(b"a", bytes(8), 1000))
 
-    with pytest.raises(OperatorFailed, match="held holds back more than 20 bytes"):
+    with pytest.raises(OperatorFailed, match="held buffers more than 20 bytes"):
         stages.run()
 
 
@@ -498,7 +499,7 @@ def test_a_window_that_closed_in_an_earlier_batch_takes_no_more_records() -> Non
     ids=lambda each: str(each),
 )
 @pytest.mark.parametrize("caches", [True, False])
-def test_windows_that_are_closed_take_no_room(windows: Any, caches: bool) -> None:
+def test_closed_windows_are_deleted(windows: Any, caches: bool) -> None:
     app = Builder()
     numbers(app).group_by_key().windowed_by(windows).count(name="c").to("out")
     stages = Stages(app.topology, caches=caches)
@@ -531,7 +532,7 @@ class Keeping(Processor[str, int, str, int]):
 
 
 def test_expired_rows_of_window_and_session_stores_leave_the_pages() -> None:
-    """They were kept for ever: pages grew with every batch."""
+    """Expired rows were kept forever: pages grew with every batch."""
     app = Builder()
     stores = [
         window_store("windows", key=str, value=int, window=0.01, retention=0.5),
@@ -555,7 +556,7 @@ def test_expired_rows_of_window_and_session_stores_leave_the_pages() -> None:
     assert max(sizes[40:]) < 1.1 * max(sizes[:20])
 
 
-def test_what_joins_hold_back_goes_when_its_time_is_over() -> None:
+def test_buffered_records_of_joins_expire() -> None:
     app = Builder()
     numbers(app).join(numbers(app, "more"), lambda a, b: a + b, within=within(0.05), value=int).to("out")
     stages = Stages(app.topology)
@@ -579,7 +580,7 @@ def _run(
     disorder_ms: int = 0,
     monkeypatch: pytest.MonkeyPatch | None = None,
 ) -> tuple[Stages, Interpreter]:
-    """The same records through both: the interpreter gets them in order of time, stages in batches."""
+    """Run the same records through both: the interpreter gets them in order of time, stages in batches."""
     rng = random.Random(seed)
     app = Builder()
     build(app)

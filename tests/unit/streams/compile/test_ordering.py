@@ -1,4 +1,4 @@
-"""What is written is in the order of what caused it, wherever ways part and meet again."""
+"""Output is in the order of the records that caused it, wherever branches split and merge."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def ways_that_part_behind_a_flat_map(numbers: Stream[str, int]) -> None:
         ways_that_part_behind_a_flat_map,
     ],
 )
-def test_records_of_one_partition_stay_in_order_where_ways_meet_again(build: Build) -> None:
+def test_records_of_one_partition_stay_in_order_where_branches_merge(build: Build) -> None:
     def app() -> Builder:
         made = Builder()
         build(made.stream("in", key=str, value=int))
@@ -99,7 +99,7 @@ def test_a_table_behind_merged_branches_has_the_last_value() -> None:
     assert found(app, [1, 2, 3, 4, 5, 6, 7, 8])[-1] == 8
 
 
-def test_a_fold_behind_a_flat_map_gets_what_its_ways_give_in_order() -> None:
+def test_a_fold_after_a_flat_map_gets_merged_branches_in_order() -> None:
     def app() -> Builder:
         made = Builder()
         items = made.stream("in", key=str, value=int).flat_map(
@@ -150,7 +150,7 @@ def a_table_that_is_grouped_anew(app: Builder) -> None:
     ],
 )
 @pytest.mark.parametrize("late", [0, 7])
-def test_records_of_one_partition_stay_in_order_where_a_key_changes_behind_state(
+def test_records_of_one_partition_stay_in_order_if_the_key_changes_after_state(
     build: Callable[[Builder], None], late: int
 ) -> None:
     def app() -> Builder:
@@ -158,7 +158,7 @@ def test_records_of_one_partition_stay_in_order_where_a_key_changes_behind_state
         build(made)
         return made
 
-    values = [(5 + at * 13) % 40 if late else at for at in range(40)]  # times rise with the values
+    values = [(5 + at * 13) % 40 if late else at for at in range(40)]  # times increase with the values
 
     assert found(app(), values, "k{}".format, caches=False) == meant(app(), values, "k{}".format)
 
@@ -174,11 +174,11 @@ def test_the_last_key_that_changed_is_the_last_one_of_a_batch_under_a_new_key(fo
     )
     table.to_stream(lambda key, count: "q", key=str).to("out")
 
-    # then the keys come in the order of their last records: 2 (once), 1 (twice), 0 (three times)
+    # then keys are in the order of their last records: 2 (once), 1 (twice), 0 (three times)
     assert found(app, [0, 1, 2, 3, 4, 5], lambda value: "021010"[value]) == [1, 2, 3]
 
 
-def test_what_two_partitions_write_under_a_new_key_goes_by_time() -> None:
+def test_output_of_two_partitions_under_a_new_key_is_ordered_by_time() -> None:
     app = Builder()
     rows = app.table("in", key=str, value=int, name="rows")
     rows.to_stream(lambda key, value: "q", key=str).to("out")
@@ -192,7 +192,7 @@ def test_what_two_partitions_write_under_a_new_key_goes_by_time() -> None:
     assert [int.from_bytes(record.value or b"", "big") for record in stages.written("out")] == list(range(20))
 
 
-def test_output_that_goes_past_state_stays_in_order() -> None:
+def test_output_that_bypasses_state_stays_in_order() -> None:
     app = Builder()
     numbers = app.stream("in", key=str, value=int)
     numbers.group_by_key().count()
@@ -201,7 +201,7 @@ def test_output_that_goes_past_state_stays_in_order() -> None:
     assert found(app, list(range(100))) == list(range(100))
 
 
-def test_what_goes_past_state_and_what_comes_out_of_it_meet_in_order() -> None:
+def test_output_that_bypasses_state_is_ordered_with_output_of_state() -> None:
     def app() -> Builder:
         made = Builder()
         numbers = made.stream("in", key=str, value=int)

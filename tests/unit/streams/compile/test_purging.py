@@ -1,4 +1,4 @@
-"""What of internal topics may go, and when."""
+"""Which records of internal topics are deleted, and when."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ OTHER = TopicPartition("app-second-repartition", 1)
 SOURCE = TopicPartition("orders", 0)
 
 
-def test_only_what_lies_before_the_last_batch_of_own_topics_goes() -> None:
+def test_only_records_before_the_last_batch_of_internal_topics_are_deleted() -> None:
     purge = Purge({OWN.topic}, interval_ms=30_000)
 
     assert purge.due({SOURCE: 70, OWN: 5, OTHER: 0}, now_s=100.0) == {OWN: 5}
 
 
-def test_it_is_done_at_once_and_then_at_intervals() -> None:
+def test_deletion_happens_at_once_and_then_at_intervals() -> None:
     purge = Purge({OWN.topic}, interval_ms=30_000)
     purge.done(purge.due({OWN: 5}, now_s=100.0))
 
@@ -27,17 +27,17 @@ def test_it_is_done_at_once_and_then_at_intervals() -> None:
     assert purge.due({OWN: 9, OTHER: 3}, now_s=130.0) == {OWN: 9, OTHER: 3}
 
 
-def test_what_is_gone_is_not_deleted_again_and_what_failed_is() -> None:
+def test_deleted_records_are_not_deleted_again_but_failed_deletions_are_retried() -> None:
     purge = Purge({OWN.topic}, interval_ms=0)
     purge.done(purge.due({OWN: 5}, now_s=1.0))
 
     assert purge.due({OWN: 5}, now_s=2.0) == {}
     assert purge.due({OWN: 8}, now_s=3.0) == {OWN: 8}
-    assert purge.due({OWN: 8}, now_s=4.0) == {OWN: 8}  # nobody said that it was done
+    assert purge.due({OWN: 8}, now_s=4.0) == {OWN: 8}  # the deletion was not confirmed
 
 
 class Streams:
-    """In place of a session: who listens to its queries."""
+    """Stands in for a session: keeps the listeners of its queries."""
 
     def __init__(self) -> None:
         self.listeners: list[Any] = []
@@ -54,8 +54,8 @@ def listener(spark: Any) -> Any:
     return PurgeListener(spark, {"app-second": Purge({OWN.topic}, interval_ms=0)}, lambda before: None)
 
 
-def test_the_end_of_a_query_that_is_heard_late_does_not_hide_the_next_one() -> None:
-    """It did: nothing of an internal topic was deleted where one stage ran right after another."""
+def test_a_late_end_event_of_a_query_does_not_hide_the_next_one() -> None:
+    """It did: records of internal topics were not deleted if one stage ran right after another."""
     spark = Streams()
     purging = listener(spark)
     with purging.listening():
@@ -71,7 +71,7 @@ def test_the_end_of_a_query_that_is_heard_late_does_not_hide_the_next_one() -> N
     assert spark.listeners == []
 
 
-def test_nobody_listens_to_queries_without_internal_topics() -> None:
+def test_queries_without_internal_topics_have_no_listener() -> None:
     spark = Streams()
     purging = listener(spark)
     with purging.listening():

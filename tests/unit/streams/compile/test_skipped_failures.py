@@ -1,5 +1,4 @@
-"""With `processing.exception.handler=continue` a record that fails in state is left out where it fails, and there
-alone."""
+"""With `processing.exception.handler=continue` a record that fails in state is skipped only where it fails."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ BAD = "bad"
 
 
 def grown(have: list[str], value: str) -> list[str]:
-    """In place, and then it raises."""
+    """Changes the aggregate in place, then raises."""
     have.append(value)
     if value == BAD:
         raise ValueError("it is bad")
@@ -71,15 +70,15 @@ FOLDS: dict[str, Callable[[Stream[str, str]], Table[Any, Any]]] = {
     [[["x", BAD, "y"]], [["x"], [BAD], ["y"]], [["x"], [BAD, "y"]], [[BAD, "x", BAD], [BAD, "y", BAD]]],
 )
 @pytest.mark.parametrize("what", FOLDS)
-def test_a_fold_that_fails_half_way_keeps_nothing_of_it(
+def test_a_fold_that_fails_half_way_leaves_the_aggregate_unchanged(
     what: str, batches: list[list[str]], caches: bool
 ) -> None:
     stages = skipping(
         lambda s: FOLDS[what](s).to_stream(lambda k, v: "a", key=str).to("out"), batches, caches=caches
     )
 
-    told = [json.loads(record.value) for record in stages.written("out") if record.value is not None]
-    assert told[-1] == ["x", "y"]
+    found = [json.loads(record.value) for record in stages.written("out") if record.value is not None]
+    assert found[-1] == ["x", "y"]
 
 
 @pytest.mark.parametrize("caches", [True, False])
@@ -93,7 +92,7 @@ def test_the_dead_letter_of_a_fold_has_the_key_and_value_of_its_record(caches: b
     assert headers["__streams.errors.offset"] == b"1"
 
 
-def test_the_dead_letter_of_what_follows_a_fold_has_its_key() -> None:
+def test_a_dead_letter_after_a_fold_has_its_key() -> None:
     def build(stream: Stream[str, str]) -> None:
         folded = stream.group_by_key().aggregate(list, lambda a, v: [*a, v], value=list[str], name="folded")
         folded.to_stream().map_values(checked, name="behind").to("out")
@@ -106,7 +105,7 @@ def test_the_dead_letter_of_what_follows_a_fold_has_its_key() -> None:
 
 
 @pytest.mark.parametrize("caches", [True, False])
-def test_of_several_that_follow_only_the_one_that_fails_goes_without(caches: bool) -> None:
+def test_only_the_failed_child_misses_the_record(caches: bool) -> None:
     def build(stream: Stream[str, str]) -> None:
         table = stream.group_by_key().reduce(lambda a, b: b, name="last").to_stream()
         table.map_values(checked, name="fails").to("checked")
@@ -125,7 +124,7 @@ def test_of_several_that_follow_only_the_one_that_fails_goes_without(caches: boo
     ]
 
 
-def test_records_that_wait_behind_one_that_fails_still_come() -> None:
+def test_records_buffered_behind_a_failed_one_are_still_emitted() -> None:
     def build(stream: Stream[str, str]) -> None:
         nothing = stream.filter(lambda v: False)
         stream.left_join(nothing, lambda a, b: checked(a), within=within(0.001, grace=0), value=str).to("out")

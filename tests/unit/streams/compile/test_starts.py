@@ -1,4 +1,4 @@
-"""Where a stage begins that has read nothing yet."""
+"""Where a stage starts without a checkpoint."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def start(stage: Stage) -> Any:
         (timedelta(), timedelta(), {"a": {"0": 0, "1": 0}, "b": {"0": 0}}),
     ],
 )
-def test_each_topic_begins_where_its_source_says(left: Any, right: Any, begins: Any) -> None:
+def test_each_topic_starts_where_its_source_says(left: Any, right: Any, begins: Any) -> None:
     app = Builder()
     joined(app, left, right)
     (stage,) = cut(app.topology).stages
@@ -55,7 +55,7 @@ def test_each_topic_begins_where_its_source_says(left: Any, right: Any, begins: 
     assert start(stage) == begins
 
 
-def test_topics_of_a_pattern_are_looked_up_where_each_is_named() -> None:
+def test_topics_of_a_pattern_are_looked_up_if_each_must_be_named() -> None:
     app = Builder()
     joined(app, "latest", "earliest", re.compile("log-.*"))
     (stage,) = cut(app.topology).stages
@@ -63,7 +63,7 @@ def test_topics_of_a_pattern_are_looked_up_where_each_is_named() -> None:
     assert start(stage) == {"log-1": {"0": -1}, "log-2": {"0": -1}, "b": {"0": -2}}
 
 
-def test_nothing_between_stages_is_left_out() -> None:
+def test_internal_topics_are_read_from_the_beginning() -> None:
     app = Builder()
     rows = app.table("a", key=str, value=str, reset="latest")
     rows.group_by(lambda value: (value, value), key=str, value=str).count(name="t").to("out")

@@ -1,4 +1,4 @@
-"""What Spark calls of a stage that has state: timers, and the time of a batch. Spark is a fake of a few lines."""
+"""Spark's calls to a stateful stage: timers, and the time of a batch. Spark is a small fake."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE = (1).to_bytes(8, "big")
 
 
 class Buckets:
-    """Keeps pages and timers of a stage's buckets as Spark does, and says what time it is."""
+    """Keeps pages and timers of a stage's buckets as Spark does, and sets the time."""
 
     def __init__(self, app: Builder) -> None:
         self.stages = Stages(app.topology, partitions=1)
@@ -26,7 +26,7 @@ class Buckets:
         self.bucket: Any = None
         self.pages: dict[Any, dict[int, Any]] = defaultdict(dict)
         self.timers: set[tuple[Any, int]] = set()
-        self.watermark_ms = 0  # as Spark has it before the first batch
+        self.watermark_ms = 0  # as in Spark before the first batch
         self.domains.init(self)
 
     # What the stage asks of Spark's handle, and of its map state.
@@ -70,7 +70,7 @@ class Buckets:
         for bucket, at_ms in sorted(timer for timer in self.timers if timer[1] <= clock_ms):
             self.bucket = bucket
             written += list(self.domains.handleExpiredTimer(bucket, times, ExpiredTimerInfo(at_ms)))
-            self.timers.discard((bucket, at_ms))  # afterwards, as Spark does it
+            self.timers.discard((bucket, at_ms))  # afterwards, as in Spark
         self.stages._write([row["cell"] for row in written])
         shown_ms = [round(row["at"].timestamp() * 1000) - SHIFT_MS for row in rows]
         self.watermark_ms = max([self.watermark_ms, *shown_ms])
@@ -80,7 +80,7 @@ class Buckets:
 
 
 class Summing(Processor[str, int, str, int]):
-    """Gives every ten seconds what it has summed up since."""
+    """Forwards every ten seconds the sum since the last time."""
 
     clock: Any
 
@@ -116,13 +116,13 @@ def summing(processor: type[Summing]) -> Builder:
     return app
 
 
-def test_a_batch_that_is_replayed_a_minute_later_fires_no_timer_that_it_had_not_fired() -> None:
-    """Its output is written already and not written again: what a timer gave then was lost."""
+def test_a_replayed_batch_fires_the_same_timers() -> None:
+    """Its output is already written and is not written again: records of a timer that fired then were lost."""
     spark = Buckets(summing(ByWallClock))
 
     spark.batch(100_000, ("numbers", "a", ONE, 1000))
     spark.batch(105_000, ("numbers", "a", ONE, 1001))
-    assert spark.times_written() == []  # however late it is by the clock of this machine
+    assert spark.times_written() == []  # however late the clock of this machine is
 
     spark.batch(110_000)
     assert [(record.value, record.timestamp_ms) for record in spark.stages.written("out")] == [
@@ -130,7 +130,7 @@ def test_a_batch_that_is_replayed_a_minute_later_fires_no_timer_that_it_had_not_
     ]
 
 
-def test_timers_of_stream_time_do_not_fire_before_the_first_record() -> None:
+def test_stream_time_timers_do_not_fire_before_the_first_record() -> None:
     spark = Buckets(summing(ByStreamTime))
 
     spark.batch(100_000, ("numbers", "a", ONE, 1000))
@@ -138,8 +138,8 @@ def test_timers_of_stream_time_do_not_fire_before_the_first_record() -> None:
     assert spark.times_written() == [1000]
 
 
-def test_what_waits_is_given_though_the_last_word_of_time_went_to_another_operator() -> None:
-    """The bucket's timer fired, the record was not given, and no timer was left."""
+def test_buffered_records_are_emitted_when_another_operator_advances_stream_time() -> None:
+    """The bucket's timer fired, the record was not emitted, and no timer was left."""
     app = Builder()
     left, right = (app.stream(topic, key=str, value=str) for topic in ("left", "right"))
     table = app.table("table", key=str, value=str)

@@ -1,4 +1,4 @@
-"""Whoever asks for a row of a table within a batch gets it as it is by then, though its updates are held back."""
+"""A lookup of a table row within a batch returns the current row, although updates are buffered."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ TABLES: dict[str, Make] = {
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("what", TABLES)
-def test_a_stream_that_joins_a_table_sees_what_the_batch_has_done_to_it(what: str, seed: int) -> None:
+def test_a_stream_that_joins_a_table_sees_changes_of_the_same_batch(what: str, seed: int) -> None:
     app = Builder()
     stream = app.stream("in", key=str, value=int)
     table = TABLES[what](app, stream)
@@ -88,12 +88,14 @@ def test_a_stream_that_joins_a_table_sees_what_the_batch_has_done_to_it(what: st
 
     for topic in ("own", "other"):
         assert by_key(stages.written(topic)) == by_key(interpreter.outputs[topic])
-    # What is told of the table ends as it does without holding back.
+    # The last update of the table is the same as without buffering.
     ours, theirs = by_key(stages.written("updates")), by_key(interpreter.outputs["updates"])
-    assert {key: told[-1] for key, told in ours.items()} == {key: told[-1] for key, told in theirs.items()}
+    assert {key: found[-1] for key, found in ours.items()} == {
+        key: found[-1] for key, found in theirs.items()
+    }
 
 
-def test_reading_a_fold_does_not_pass_its_updates_on() -> None:
+def test_reading_a_fold_does_not_forward_its_updates() -> None:
     app = Builder()
     stream = app.stream("in", key=str, value=int)
     table = listed(stream)

@@ -1,4 +1,4 @@
-"""Global tables as a worker process holds them, over a consumer that is a fake."""
+"""Global tables in a worker process, with a fake consumer."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ def rows(value: Any, key: Any = str) -> Rows:
     return WorkerTables({"bootstrap.servers": "of test_tables"}).rows(node)
 
 
-def test_two_programs_of_one_session_may_read_a_topic_as_different_types() -> None:
+def test_two_programs_of_one_session_may_use_different_types_for_a_topic() -> None:
     assert rows(int).get("tea") == 48
     assert rows(bytes).get("tea") == bytes(7) + b"0"
     assert rows(int).get("tea") == 48
 
 
-def test_a_row_that_cannot_be_read_is_told_by_its_place() -> None:
+def test_a_row_that_cannot_be_decoded_is_named_by_its_offset() -> None:
     with pytest.raises(OperatorFailed, match=r"^prices failed at prices-0 offset 0: "):
         rows(dict)
 
@@ -106,7 +106,7 @@ def test_a_key_need_not_be_hashable(topic: Topic) -> None:
     assert rows(str, Place).get(Place("a", 1)) == "one"
 
 
-def test_what_can_be_no_key_is_an_error_as_in_a_test_of_the_topology(topic: Topic) -> None:
+def test_an_impossible_key_is_an_error_as_in_a_topology_test(topic: Topic) -> None:
     assert rows(int).get("coffee") is None
     with pytest.raises(SerializationFailed):
         rows(int).get(7)
@@ -126,14 +126,14 @@ def test_a_joiner_that_changes_a_value_changes_no_row(topic: Topic) -> None:
     assert places.get("tea") == Place("a", 1)
 
 
-def test_a_topic_that_was_made_anew_has_none_of_its_old_rows(topic: Topic) -> None:
+def test_a_recreated_topic_has_no_old_rows(topic: Topic) -> None:
     topic.records = [(b"tea", bytes(8)), (b"coffee", bytes(8))]
     rows(int)
     topic.id, topic.records = "second", [(b"tea", bytes(7) + b"1")]
     assert (rows(int).get("tea"), rows(int).get("coffee")) == (49, None)
 
 
-def test_that_a_topic_was_made_anew_may_be_found_out_late(topic: Topic) -> None:
+def test_a_recreated_topic_may_be_noticed_late(topic: Topic) -> None:
     topic.records = [(b"tea", bytes(8)), (b"coffee", bytes(8))]
     rows(int)
     topic.records = [(b"tea", bytes(7) + b"1")]
@@ -142,7 +142,7 @@ def test_that_a_topic_was_made_anew_may_be_found_out_late(topic: Topic) -> None:
     assert [rows(int).get(name) for name in ("tea", "milk", "cream")] == [None, 0, 0]
 
 
-def test_a_class_that_was_defined_anew_is_what_values_are_read_as(topic: Topic) -> None:
+def test_values_are_decoded_as_the_redefined_class(topic: Topic) -> None:
     topic.records = [(b"tea", b'{"shop":"a","shelf":1}')]
     assert rows(Place).get("tea") == Place("a", 1)
     again = make_dataclass("Place", [("shop", str), ("shelf", float)])

@@ -1,4 +1,4 @@
-"""What reading tasks do beside operators: sources, sinks, and records that fail."""
+"""Reading tasks apart from operators: sources, sinks, and failed records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def values(stages: Stages, topic: str) -> list[bytes | None]:
     return sorted((record.value for record in stages.written(topic)), key=repr)
 
 
-def test_topics_by_pattern_are_read_whenever_they_appear() -> None:
+def test_topics_that_match_a_pattern_are_read_whenever_they_appear() -> None:
     app = Builder()
     app.stream(re.compile(r"logs-.*"), value=str).to("all")
     stages = Stages(app.topology)
@@ -52,7 +52,7 @@ def test_time_may_come_from_the_value_and_records_without_any_are_dropped() -> N
     assert sorted(record.timestamp_ms for record in stages.written("out")) == [5, 7]
 
 
-def test_time_comes_from_the_value_also_of_topics_by_pattern() -> None:
+def test_the_time_comes_from_the_value_also_for_a_pattern() -> None:
     app = Builder()
     app.stream(re.compile(r"logs-.*"), value=str, timestamp=int).to("out")
     stages = Stages(app.topology)
@@ -77,7 +77,7 @@ def test_a_sink_may_choose_topic_and_partition_of_each_record() -> None:
 
 @pytest.mark.parametrize("caches", [True, False])
 @pytest.mark.parametrize("is_behind_state", [False, True])
-def test_a_repartitioned_stream_goes_where_its_function_says(is_behind_state: bool, caches: bool) -> None:
+def test_a_repartition_function_chooses_the_partition(is_behind_state: bool, caches: bool) -> None:
     app = Builder()
     stream = app.stream("in", key=str, value=str)
     if is_behind_state:
@@ -109,7 +109,7 @@ def test_headers_stay_with_their_record() -> None:
     ]
 
 
-def test_classes_of_users_travel_as_their_serde_writes_them() -> None:
+def test_user_classes_are_sent_as_bytes_of_their_serde() -> None:
     app = Builder()
     orders = app.stream("orders", key=str, value=Order)
     totals = orders.group_by(lambda order: order.item, key=str).aggregate(
@@ -127,7 +127,7 @@ def test_classes_of_users_travel_as_their_serde_writes_them() -> None:
     assert values(stages, "totals")[-1] == b'{"item":"tea","cents":3}'
 
 
-def test_a_record_that_cannot_be_written_is_told_with_its_offset() -> None:
+def test_a_record_that_cannot_be_written_is_named_by_its_offset() -> None:
     app = Builder()
     app.stream("in", key=str, value=str).map_values(lambda v: v or object(), value=str, name="odd").to("out")
     stages = Stages(app.topology, partitions=1)
@@ -139,7 +139,7 @@ def test_a_record_that_cannot_be_written_is_told_with_its_offset() -> None:
 
 
 @pytest.mark.parametrize("how", ["unreadable", "failed", "failed behind state"])
-def test_a_record_that_fails_is_told_or_left_out(how: str) -> None:
+def test_a_failed_record_is_reported_or_skipped(how: str) -> None:
     app = Builder()
     if how == "unreadable":
         app.stream("in", key=str, value=int).to("out")
@@ -168,7 +168,7 @@ def test_a_record_that_fails_is_told_or_left_out(how: str) -> None:
     assert headers["__streams.errors.offset"] == b"1"
 
 
-def test_what_is_written_to_a_changelog_is_what_the_table_holds() -> None:
+def test_a_changelog_equals_its_table() -> None:
     app = Builder()
     app.stream("in", key=str, value=str).group_by_key().count(name="counts")
     stages = Stages(app.topology)
@@ -179,7 +179,7 @@ def test_what_is_written_to_a_changelog_is_what_the_table_holds() -> None:
     assert stages.written("app-counts-changelog") == [Written(b"k", (3).to_bytes(8, "big"), 1)]
 
 
-def test_a_record_without_a_time_is_told_and_not_dropped() -> None:
+def test_a_record_without_a_valid_time_is_an_error() -> None:
     app = Builder()
     app.stream("in", key=str, value=str, name="lines").to("out")
 
@@ -190,7 +190,7 @@ def test_a_record_without_a_time_is_told_and_not_dropped() -> None:
         stages.run()
         return stages
 
-    with pytest.raises(OperatorFailed, match=r"lines failed at in-0 offset 1: .*timestamp of -1 ms"):
+    with pytest.raises(OperatorFailed, match=r"lines failed at in-0 offset 1: .*timestamp -1 ms is invalid"):
         run()
     stages = run(skips_unreadable=True, dead_letters="dead")
     assert [record.timestamp_ms for record in stages.written("out")] == [5, 7]

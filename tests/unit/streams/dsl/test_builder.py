@@ -1,4 +1,4 @@
-"""Programs become topologies; slips are found on the line where they stand."""
+"""Programs become topologies; mistakes are reported on the line that makes them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_word_count_is_five_nodes_and_knows_its_types() -> None:
     assert list(app.topology.stores) == ["counts"]
 
 
-def test_names_are_counted_by_kind_so_that_tables_keep_theirs() -> None:
+def test_generated_names_are_counted_per_operator() -> None:
     def table_of(app: Builder, filters: int) -> str:
         stream = orders(app)
         for _ in range(filters):
@@ -70,7 +70,7 @@ def test_names_are_counted_by_kind_so_that_tables_keep_theirs() -> None:
     assert table_of(Builder(), 0) == table_of(Builder(), 5) == "count-1"
 
 
-def test_types_follow_annotations_and_what_is_said() -> None:
+def test_types_come_from_annotations_and_arguments() -> None:
     app = Builder()
 
     def amount(order: Order) -> float:
@@ -97,14 +97,14 @@ def test_a_table_is_found_again_by_its_name() -> None:
 
     assert app.table("customers") is table
     assert app.table("counts") is counts
-    with pytest.raises(TopologyError, match="there are: customers, counts"):
-        app.table("nobody")
+    with pytest.raises(TopologyError, match="tables: customers, counts"):
+        app.table("unknown")
 
 
-def test_the_state_of_what_does_not_run_cannot_be_asked() -> None:
+def test_the_state_of_a_topology_that_is_not_running_cannot_be_queried() -> None:
     app = Builder()
 
-    with pytest.raises(IllegalState, match="does not run"):
+    with pytest.raises(IllegalState, match="is not running"):
         customers(app).get("ada")
     with pytest.raises(TopologyError, match="give it a name"):
         app.table("customers").filter(lambda name: True).get("ada")
@@ -132,41 +132,41 @@ class Nothing(Processor[Any, Any, Any, Any]):
     pass
 
 
-SLIPS: dict[str, tuple[Callable[[Builder], object], str]] = {
+MISTAKES: dict[str, tuple[Callable[[Builder], object], str]] = {
     "no topic": (lambda app: app.stream([]), "at least one topic"),
-    "an empty name": (lambda app: app.stream(""), "is no name of a topic"),
+    "an empty name": (lambda app: app.stream(""), "is not a valid topic name"),
     "a time for topics that are not known": (
         lambda app: app.stream(re.compile("a.*"), reset=timedelta(hours=1)),
-        "not known yet",
+        "named topics",
     ),
     "a bad reset": (lambda app: app.stream("a", reset="never"), "earliest"),  # type: ignore[call-overload]
-    "a bad name": (lambda app: orders(app).filter(bool, name="a b"), "is no name"),
+    "a bad name": (lambda app: orders(app).filter(bool, name="a b"), "is not a valid"),
     "a name twice": (
         lambda app: orders(app).filter(bool, name="once").filter(bool, name="once"),
-        "there is a once already",
+        "the name once is already used",
     ),
-    "a stream of another app": (lambda app: orders(app).merge(orders(Builder())), "another app"),
+    "a stream of another app": (lambda app: orders(app).merge(orders(Builder())), "different apps"),
     "merge of one": (lambda app: orders(app).merge(), "at least one other"),
     "split by nothing": (lambda app: orders(app).split(), "at least one predicate"),
     "a key that map keeps": (
         lambda app: orders(app).map(lambda order: order, key=str),  # type: ignore[call-overload]
-        "keeps the key",
+        "cannot change the key",
     ),
     "a group of unknown type": (
         lambda app: orders(app).group_by(lambda order: order.customer).count(),
-        "nobody has said of what type those of group-by-1",
+        "the type of the keys of group-by-1 is not known",
     ),
     "a fold of unknown type": (
         lambda app: orders(app).map_values(lambda order: 1).group_by_key().reduce(max),
-        "nobody has said",
+        "is not known",
     ),
     "an aggregate of unknown type": (
         lambda app: orders(app).group_by_key().aggregate(set, lambda all, order: all),
-        "does not tell",
+        "does not show it",
     ),
     "repartition of unknown type": (
         lambda app: orders(app).map_values(lambda order: 1).repartition(),
-        "nobody has said",
+        "is not known",
     ),
     "no partition": (lambda app: orders(app).repartition(partitions=0), "at least one partition"),
     "sessions without a merger": (
@@ -175,10 +175,10 @@ SLIPS: dict[str, tuple[Callable[[Builder], object], str]] = {
     ),
     "a merger without sessions": (
         lambda app: orders(app).group_by_key().aggregate(int, lambda sum, order: sum, merger=max),
-        "only sessions",
+        "for session windows only",
     ),
     "windows that are none": (lambda app: orders(app).group_by_key().windowed_by(60), "tumbling"),  # type: ignore[arg-type]
-    "an emit that is none": (
+    "an invalid emit": (
         lambda app: orders(app).group_by_key().windowed_by(tumbling(1), emit="soon"),  # type: ignore[arg-type]
         "`update` or `close`",
     ),
@@ -192,13 +192,13 @@ SLIPS: dict[str, tuple[Callable[[Builder], object], str]] = {
         ),
         "no end and never closes",
     ),
-    "a bound that is none": (
+    "an invalid bound": (
         lambda app: customers(app).suppress(until_time_limit(1, max_bytes=-1)),
         "max_bytes",
     ),
     "a grace for a table without a history": (
         lambda app: orders(app).join(customers(app), lambda order, name: name, grace=5),
-        "only a table with a history",
+        "grace needs a versioned table",
     ),
     "a grace that is longer than the history": (
         lambda app: orders(app).join(
@@ -208,36 +208,36 @@ SLIPS: dict[str, tuple[Callable[[Builder], object], str]] = {
     ),
     "a grace for streams": (
         lambda app: orders(app).join(orders(app), lambda a, b: a, within=within(1), grace=5),  # type: ignore[call-overload]
-        "has its own",
+        "a grace of its own",
     ),
     "a suppressed table with a history": (
         lambda app: app.table("c", key=str, value=str, history=4).suppress(until_time_limit(1)),
-        "holes",
+        "gaps",
     ),
-    "a transformer that is none": (
+    "something other than a transformer": (
         lambda app: customers(app).transform_values(5),  # type: ignore[arg-type]
-        "class of Transformer",
+        "Transformer class",
     ),
     "streams that meet at no time": (
         lambda app: orders(app).join(orders(app), lambda one, two: one),  # type: ignore[call-overload]
-        "within a window",
+        "needs a window",
     ),
     "keys that never meet": (
         lambda app: orders(app).join(
             app.table("numbers", key=int, value=str),  # type: ignore[arg-type]
             lambda order, name: name,
         ),
-        "keys of str and of int never meet",
+        "keys of type str and int never match",
     ),
     "a table with a window": (
         lambda app: orders(app).join(customers(app), lambda order, name: name, within=within(5)),  # type: ignore[call-overload]
-        "leave out `within`",
+        "remove `within`",
     ),
     "a global table without a key": (
         lambda app: orders(app).join(  # type: ignore[call-overload]
             app.global_table("all", key=str, value=str), lambda order, name: name
         ),
-        "told by `on`",
+        "needs `on`",
     ),
     "a table joined with a stream": (
         lambda app: customers(app).join(orders(app), lambda name, order: name),  # type: ignore[call-overload]
@@ -253,27 +253,30 @@ SLIPS: dict[str, tuple[Callable[[Builder], object], str]] = {
     ),
     "a group of a table of unknown type": (
         lambda app: customers(app).group_by(lambda name: (name, 1)).count(),
-        "group_by's keys",
+        "keys of its group_by",
     ),
     "two stores of one name": (
         lambda app: orders(app).process(
             Nothing,
             stores=[key_value_store("s", key=str, value=int), key_value_store("s", key=str, value=int)],
         ),
-        "two stores called s",
+        "two stores are called s",
     ),
-    "a store that is none": (lambda app: orders(app).process(Nothing, stores=["s"]), "is no store"),  # type: ignore[list-item]
+    "something other than a store": (
+        lambda app: orders(app).process(Nothing, stores=["s"]),
+        "is not a store",
+    ),  # type: ignore[list-item]
     "a named table of unknown type": (
         lambda app: customers(app).map_values(lambda name: 1, name="ones"),
-        "nobody has said",
+        "is not known",
     ),
     "a table without types": (lambda app: app.table("numbers", key=str), "value="),  # type: ignore[call-overload]
 }
 
 
-@pytest.mark.parametrize("slip", SLIPS)
-def test_a_slip_is_found_where_it_stands(slip: str) -> None:
-    program, words = SLIPS[slip]
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_rejected_when_the_topology_is_built(mistake: str) -> None:
+    program, message = MISTAKES[mistake]
 
-    with pytest.raises(TopologyError, match=words):
+    with pytest.raises(TopologyError, match=message):
         program(Builder())

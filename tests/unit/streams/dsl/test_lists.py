@@ -1,4 +1,5 @@
-"""Where a list is meant, a single thing or a text is rejected at once. Python would take a text apart into letters."""
+"""Where a list is expected, a single object or a string is rejected at once. Python would iterate over its
+characters."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def test_one_topic_is_one_topic() -> None:
 
 
 @pytest.mark.parametrize("topics", [b"abc", 3, None])
-def test_what_is_neither_a_topic_nor_a_list_of_topics_is_refused(topics: Any) -> None:
+def test_only_topics_and_lists_of_topics_are_accepted(topics: Any) -> None:
     with pytest.raises(TopologyError, match="a topic, a list of topics or a pattern"):
         Builder().stream(topics)
 
@@ -42,19 +43,19 @@ def test_what_is_neither_a_topic_nor_a_list_of_topics_is_refused(topics: Any) ->
     ids=["process", "process_values", "transform_values"],
 )
 def test_stores_are_a_list(build: Callable[[Any], object], stores: Any) -> None:
-    with pytest.raises(TopologyError, match=r"stores is a list: stores=\[\.\.\.\]"):
+    with pytest.raises(TopologyError, match=r"stores must be a list: stores=\[\.\.\.\]"):
         build(stores)
 
 
 @pytest.mark.parametrize("other", ["out", ["out"], None])
 def test_merge_takes_streams(other: Any) -> None:
-    with pytest.raises(TopologyError, match="merge takes streams, one argument each"):
+    with pytest.raises(TopologyError, match="merge takes streams as separate arguments"):
         stream().merge(other)
 
 
 @pytest.mark.parametrize("settings", ["state.dir=/tmp", ["state.dir"]])
 def test_settings_are_a_dict(settings: Any) -> None:
-    with pytest.raises(BadConfiguration, match="settings is a dict"):
+    with pytest.raises(BadConfiguration, match="settings must be a dict"):
         App("app", settings=settings)
 
 
@@ -64,12 +65,12 @@ def copying() -> TopologyTest:
     return TopologyTest(app)
 
 
-def test_send_all_does_not_send_the_letters_of_a_text() -> None:
+def test_send_all_does_not_send_the_characters_of_a_string() -> None:
     with copying() as test, pytest.raises(TopologyError, match="send_all takes a list"):
         test.input("in").send_all("abc")
 
 
-def test_send_pairs_does_not_take_text_of_two_letters_for_a_pair() -> None:
+def test_send_pairs_does_not_take_a_string_of_two_characters_for_a_pair() -> None:
     pairs: Any = ["ab"]
     with copying() as test, pytest.raises(TopologyError, match="send_pairs takes pairs"):
         test.input("in").send_pairs(pairs)
@@ -77,12 +78,12 @@ def test_send_pairs_does_not_take_text_of_two_letters_for_a_pair() -> None:
 
 @pytest.mark.parametrize("headers", ["ab", b"ab", ["ab"], [("a", b"1", 2)]])
 def test_headers_are_a_dict_or_pairs(headers: Any) -> None:
-    with copying() as test, pytest.raises(TopologyError, match="headers are a dict, or a list of pairs"):
+    with copying() as test, pytest.raises(TopologyError, match="headers must be a dict or a list of"):
         test.input("in").send("v", headers=headers)
 
 
 @pytest.mark.parametrize("operator", ["flat_map", "flat_map_values"])
-def test_flat_map_does_not_take_text_apart(operator: str) -> None:
+def test_flat_map_does_not_split_strings_into_characters(operator: str) -> None:
     app = Builder()
     getattr(app.stream("in", key=str, value=str), operator)(str.upper, name="upper").to("out")
 

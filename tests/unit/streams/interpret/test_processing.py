@@ -1,4 +1,4 @@
-"""Processors: stores, timers, headers, and what goes wrong in them."""
+"""Processors: stores, timers, headers, and their errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEEN = key_value_store("seen", key=str, value=int)
 
 
 class Once(Processor[str, str, str, str]):
-    """Lets each key pass once, until it is forgotten."""
+    """Forwards each key once, until it expires."""
 
     def init(self, context: Context[str, str]) -> None:
         self.seen: KeyValueState[str, int] = context.store("seen")
@@ -83,7 +83,7 @@ def test_the_wall_clock_fires_timers() -> None:
     assert list(test.store("seen").items()) == []
 
 
-def test_stream_time_fires_timers_once_however_far_it_went() -> None:
+def test_stream_time_fires_a_timer_once_however_far_it_advances() -> None:
     fired: list[int] = []
 
     class Timed(Processor[str, str, str, str]):
@@ -123,7 +123,7 @@ def test_headers_and_timestamps_can_be_read_and_changed() -> None:
     assert test.output("out").read() == [Record("a", "b'2' 5", 6, (("seen", b"yes"),))]
 
 
-def test_a_record_keeps_its_headers_on_its_way() -> None:
+def test_a_record_keeps_its_headers() -> None:
     app = Builder()
     app.stream("in", key=str, value=str).map_values(str.upper).group_by_key().count().to("out")
     test = TopologyTest(app)
@@ -133,7 +133,7 @@ def test_a_record_keeps_its_headers_on_its_way() -> None:
     assert test.output("out").read_one().header("trace") == b"1"
 
 
-def test_a_processor_knows_where_it_is() -> None:
+def test_a_processor_knows_the_position_of_its_record() -> None:
     found: list[Any] = []
 
     def look(context: Context[Any, Any], record: Record[str, str]) -> None:
@@ -149,7 +149,7 @@ def test_a_processor_knows_where_it_is() -> None:
     assert found == [("in", 0, 0, 7, 0), ("in", 0, 1, 7, 1000)]
 
 
-def test_window_stores_forget_what_lies_behind() -> None:
+def test_window_stores_delete_expired_rows() -> None:
     def put(context: Context[Any, Any], record: Record[str, str]) -> None:
         store: WindowState[str, int] = context.store("windows")
         store.put(record.key, int(record.value), record.timestamp_ms)
@@ -221,7 +221,7 @@ def test_an_expired_row_is_hidden_before_it_is_deleted_and_no_late_put_brings_it
     assert list(windows.fetch("a", 0, 1000)) == [(99, 2), (100, 3)]
 
 
-def test_session_stores_find_sessions_that_touch() -> None:
+def test_session_stores_find_overlapping_sessions() -> None:
     def put(context: Context[Any, Any], record: Record[str, str]) -> None:
         store: SessionState[str, str] = context.store("sessions")
         for session, _ in list(store.find(record.key, record.timestamp_ms - 5, record.timestamp_ms + 5)):
@@ -265,17 +265,17 @@ def test_processors_can_share_a_store() -> None:
     assert test.store("seen").get("a") == 3
 
 
-def test_slips_of_a_processor_are_told() -> None:
+def test_mistakes_in_a_processor_are_reported() -> None:
     def forward_text(context: Context[Any, Any], record: Record[str, str]) -> None:
         context.forward("text")  # type: ignore[arg-type]
 
     with pytest.raises(TypeError, match="forwards a Record"):
         processed(doing(forward_text)).input("in").send("x")
-    with pytest.raises(TypeError, match="no method `process`"):
+    with pytest.raises(TypeError, match="must define `process`"):
         processed(Processor).input("in").send("x")
-    with pytest.raises(TopologyError, match="other stores than nothing: seen"):
+    with pytest.raises(TopologyError, match="without the store nothing; its stores: seen"):
         processed(doing(lambda context, record: context.store("nothing")), [SEEN]).input("in").send("x")
-    with pytest.raises(TopologyError, match="not by 'moon'"):
+    with pytest.raises(TopologyError, match="not 'moon'"):
         processed(doing(lambda context, record: context.schedule(1, print, clock="moon"))).input("in").send(
             "x"
         )  # type: ignore[arg-type,func-returns-value]
@@ -288,7 +288,7 @@ def test_process_values_leaves_keys_alone() -> None:
         doing(lambda context, record: context.forward(record.with_key("other"))), name="fixed"
     )
 
-    with pytest.raises(TopologyError, match="fixed must leave keys as they are"):
+    with pytest.raises(TopologyError, match="fixed must not change keys"):
         TopologyTest(app).input("in").send("x", key="a")
 
 

@@ -1,4 +1,4 @@
-"""What comes out of streams, held against models of a few lines that know nothing of operators."""
+"""Results of streams, compared with models of a few lines that do not use operators."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def total(sum_: int, value: int) -> int:
 
 @settings(max_examples=60, deadline=None)
 @given(events)
-def test_operators_without_state_are_what_python_would_do(found: list[Event]) -> None:
+def test_stateless_operators_equal_plain_python(found: list[Event]) -> None:
     app = Builder()
     stream = numbers(app).filter(lambda value: value % 2).filter_not(lambda key, value: key == "a")
     stream.flat_map(lambda key, value: [(key, 1), (value, 2)]).to("flat")
@@ -58,7 +58,7 @@ def test_operators_without_state_are_what_python_would_do(found: list[Event]) ->
 
 @settings(max_examples=60, deadline=None)
 @given(events)
-def test_each_record_goes_to_the_first_branch_that_takes_it(found: list[Event]) -> None:
+def test_each_record_goes_to_the_first_matching_branch(found: list[Event]) -> None:
     app = Builder()
     small, even, rest = numbers(app).split(lambda value: value < 3, lambda value: value % 2 == 0)
     for name, stream in (("small", small), ("even", even), ("rest", rest)):
@@ -93,7 +93,7 @@ def test_folds_are_those_of_all_values_of_a_key(found: list[Event]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(events)
-def test_a_fold_that_changes_its_aggregate_in_place_changes_nothing_else(found: list[Event]) -> None:
+def test_a_fold_that_changes_its_aggregate_in_place_changes_no_stored_value(found: list[Event]) -> None:
     def append(all_: list[int], value: int) -> list[int]:
         all_.append(value)
         return all_
@@ -110,7 +110,7 @@ def test_a_fold_that_changes_its_aggregate_in_place_changes_nothing_else(found: 
 
 @settings(max_examples=60, deadline=None)
 @given(events, st.integers(0, 20))
-def test_windows_of_fixed_size_count_what_comes_before_they_close(found: list[Event], grace_ms: int) -> None:
+def test_windows_of_fixed_size_count_records_until_they_close(found: list[Event], grace_ms: int) -> None:
     app = Builder()
     grouped = numbers(app).group_by_key()
     grouped.windowed_by(tumbling(0.01, grace=grace_ms / 1000)).count(name="tumbling")
@@ -139,7 +139,7 @@ def test_windows_of_fixed_size_count_what_comes_before_they_close(found: list[Ev
 
 @settings(max_examples=60, deadline=None)
 @given(events)
-def test_sliding_windows_hold_every_set_of_records_that_are_near_each_other(found: list[Event]) -> None:
+def test_sliding_windows_contain_every_set_of_close_records(found: list[Event]) -> None:
     app = Builder()
     numbers(app).group_by_key().windowed_by(sliding(0.01, grace=FOREVER)).aggregate(
         list, lambda all, value: sorted([*all, value]), name="sliding"
@@ -172,7 +172,7 @@ def clusters(times: list[int], gap_ms: int) -> Iterator[list[int]]:
 
 @settings(max_examples=60, deadline=None)
 @given(events)
-def test_sessions_are_what_lies_within_the_gap(found: list[Event]) -> None:
+def test_sessions_contain_records_within_the_gap(found: list[Event]) -> None:
     app = Builder()
     windows = numbers(app).group_by_key().windowed_by(session(0.005, grace=FOREVER))
     windows.count(name="counts").to("out")
@@ -194,7 +194,7 @@ def test_sessions_are_what_lies_within_the_gap(found: list[Event]) -> None:
 @pytest.mark.parametrize(
     "windows", [tumbling(0.01, grace=0.003), session(0.005), sliding(0.01, grace=0.003)], ids=str
 )
-def test_a_window_that_is_emitted_on_close_comes_once_with_its_last_value(
+def test_a_window_emitted_on_close_is_emitted_once_with_its_last_value(
     windows: object, found: list[Event]
 ) -> None:
     app = Builder()
@@ -214,7 +214,7 @@ def test_a_window_that_is_emitted_on_close_comes_once_with_its_last_value(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from("ab"), st.integers(0, 60)), max_size=25))
-def test_joined_streams_give_every_pair_within_the_window_once(found: list[tuple[bool, str, int]]) -> None:
+def test_joined_streams_emit_every_pair_within_the_window_once(found: list[tuple[bool, str, int]]) -> None:
     app = Builder()
     left, right = (app.stream(topic, key=str, value=str) for topic in ("left", "right"))
     near = within(before=0.005, after=0.003, grace=FOREVER)
@@ -240,7 +240,7 @@ def test_joined_streams_give_every_pair_within_the_window_once(found: list[tuple
     assert sorted(test.output("outer").read_values()) == sorted([*inner, *alone, *other, "end end"])
 
 
-def test_a_record_that_meets_nothing_is_given_when_its_window_closes_and_not_before() -> None:
+def test_an_unmatched_record_is_emitted_when_its_window_closes() -> None:
     app = Builder()
     left, right = (app.stream(topic, key=str, value=str) for topic in ("left", "right"))
     left.left_join(right, lambda one, two: f"{one} {two}", within=within(0.01, grace=0.005)).to("out")
@@ -270,7 +270,7 @@ def test_cogrouped_streams_fold_into_one_table() -> None:
     assert test.table("windows").to_dict() == {Windowed("a", 0, 1000): 2}
 
 
-def test_records_without_key_or_value_are_not_folded() -> None:
+def test_records_without_key_or_value_are_not_aggregated() -> None:
     app = Builder()
     numbers(app).group_by_key().count(name="counts")
     test = TopologyTest(app)
@@ -281,7 +281,7 @@ def test_records_without_key_or_value_are_not_folded() -> None:
     assert len(test.table("counts")) == 0
 
 
-def test_a_fold_that_gives_none_deletes_the_key() -> None:
+def test_a_fold_that_returns_none_deletes_the_key() -> None:
     app = Builder()
     folded = (
         numbers(app)
@@ -296,7 +296,7 @@ def test_a_fold_that_gives_none_deletes_the_key() -> None:
     assert test.output("out").read_key_values() == [("a", 5), ("a", None), ("a", 7)]
 
 
-def test_timestamps_are_those_of_the_event_where_a_function_says_so() -> None:
+def test_a_timestamp_function_sets_the_event_time() -> None:
     app = Builder()
     app.stream("in", key=str, value=int, timestamp=lambda value: value).to("out")
     test = TopologyTest(app)
@@ -306,7 +306,7 @@ def test_timestamps_are_those_of_the_event_where_a_function_says_so() -> None:
     assert [record.timestamp_ms for record in test.output("out").read()] == [7, 3]
 
 
-def test_repartitioned_records_wait_until_the_record_at_hand_is_done() -> None:
+def test_repartitioned_records_wait_until_the_current_record_is_done() -> None:
     app = Builder()
     stream = numbers(app)
     stream.repartition().to("out")

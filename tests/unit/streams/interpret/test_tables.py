@@ -1,4 +1,4 @@
-"""What tables hold, against dicts that know nothing of changes."""
+"""The content of tables, compared with dicts that do not use changes."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_joined_tables_have_the_rows_of_joined_dicts(found: list[Write]) -> None
 
 @settings(max_examples=60, deadline=None)
 @given(writes)
-def test_a_join_by_foreign_key_follows_both_tables(found: list[Write]) -> None:
+def test_a_foreign_key_join_follows_both_tables(found: list[Write]) -> None:
     app = Builder()
     left, right = table(app, "left"), table(app, "right")
 
@@ -125,7 +125,7 @@ def test_a_join_by_foreign_key_follows_both_tables(found: list[Write]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(writes)
-def test_groups_of_a_table_lose_what_changes_and_gain_what_comes(found: list[Write]) -> None:
+def test_groups_of_a_table_follow_its_changes(found: list[Write]) -> None:
     app = Builder()
     grouped = table(app, "left").group_by(lambda value: (value[0], len(value)), key=str, value=int)
     grouped.count(name="counts")
@@ -151,7 +151,7 @@ def test_groups_of_a_table_lose_what_changes_and_gain_what_comes(found: list[Wri
 
 @settings(max_examples=60, deadline=None)
 @given(writes)
-def test_a_stream_meets_what_the_table_has_at_that_moment(found: list[Write]) -> None:
+def test_a_stream_joins_the_current_row_of_a_table(found: list[Write]) -> None:
     app = Builder()
     stream: Stream[str, str] = app.stream("left", key=str, value=str)
     stream.join(table(app, "right"), lambda one, two: f"{one} {two}").to("inner")
@@ -170,7 +170,7 @@ def test_a_stream_meets_what_the_table_has_at_that_moment(found: list[Write]) ->
     assert test.output("left-out").read_values() == [f"{one} {two}" for one, two in expected]
 
 
-def test_a_global_table_is_asked_by_any_key() -> None:
+def test_a_global_table_is_looked_up_by_any_key() -> None:
     app = Builder()
     countries = app.global_table("countries", key=str, value=str)
     orders = app.stream("orders", key=str, value=dict)
@@ -193,7 +193,7 @@ def test_a_global_table_is_asked_by_any_key() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 60)), max_size=30))
 @pytest.mark.parametrize("windows", [tumbling(0.01, grace=0.003), session(0.005, grace=0.003)], ids=str)
-def test_suppressed_windows_come_once_and_with_their_last_value(
+def test_suppressed_windows_are_emitted_once_with_their_last_value(
     windows: Any, found: list[tuple[str, int]]
 ) -> None:
     app = Builder()
@@ -210,7 +210,7 @@ def test_suppressed_windows_come_once_and_with_their_last_value(
     assert dict(given) == expected
 
 
-def test_a_time_limit_gives_the_last_change_of_each_key() -> None:
+def test_a_time_limit_emits_the_last_change_of_each_key() -> None:
     app = Builder()
     table(app, "left").suppress(until_time_limit(0.01)).to("out")
     test = TopologyTest(app)
@@ -223,7 +223,7 @@ def test_a_time_limit_gives_the_last_change_of_each_key() -> None:
     assert test.output("out").read_key_values() == [("a", "2")]
 
 
-def test_a_full_suppression_gives_the_oldest_or_stops() -> None:
+def test_a_full_suppression_buffer_emits_the_oldest_or_stops() -> None:
     app = Builder()
     table(app, "left").suppress(until_time_limit(100, max_records=1)).to("out")
     table(app, "right").suppress(until_time_limit(100, max_records=1, full="stop"), name="small")
@@ -232,7 +232,7 @@ def test_a_full_suppression_gives_the_oldest_or_stops() -> None:
     test.input("left").send_pairs([("a", "1"), ("b", "2")])
     assert test.output("out").read_key_values() == [("a", "1")]
     test.input("right").send("1", key="a")
-    with pytest.raises(IllegalState, match="small holds back more than 1"):
+    with pytest.raises(IllegalState, match="small buffers more than 1"):
         test.input("right").send("1", key="b")
 
 
@@ -251,7 +251,7 @@ def test_a_windowed_table_can_be_grouped_again() -> None:
 
 
 class Strides(Transformer[str, int, int]):
-    """How far a value has gone since the last one."""
+    """The difference of a value from the previous one."""
 
     def init(self, context: Context[Any, Any]) -> None:
         self.before: KeyValueState[str, int] = context.store("before")
@@ -262,7 +262,7 @@ class Strides(Transformer[str, int, int]):
         return None if value is None else value - before
 
 
-def test_a_table_is_transformed_with_state_also_when_a_key_goes() -> None:
+def test_a_stateful_transformer_also_gets_deleted_keys() -> None:
     app = Builder()
     rows = app.table("rows", key=str, value=int)
     strides = rows.transform_values(
@@ -285,23 +285,23 @@ class Forwarding(Transformer[str, int, int]):
         return value
 
 
-def test_a_transformer_forwards_nothing() -> None:
+def test_a_transformer_cannot_forward_records() -> None:
     app = Builder()
     app.table("rows", key=str, value=int).transform_values(Forwarding).to("out")
 
-    with TopologyTest(app) as test, pytest.raises(TopologyError, match="returns its value"):
+    with TopologyTest(app) as test, pytest.raises(TopologyError, match="cannot forward records"):
         test.input("rows").send(1, key="a")
 
 
-def test_more_bytes_than_may_wait_are_given_early_or_end_the_program() -> None:
+def test_a_suppression_buffer_with_too_many_bytes_emits_early_or_stops() -> None:
     app = Builder()
     rows = app.table("rows", key=str, value=str)
     rows.suppress(until_time_limit(60, max_bytes=110)).to("early")
     rows.suppress(until_time_limit(60, max_bytes=1000, full="stop"), name="strict").to("never")
 
     with TopologyTest(app) as test:
-        for key in "abc":  # each takes 53 bytes: 1 of its key, 20 of its value, 4 of its topic, 28 beside
+        for key in "abc":  # each takes 53 bytes: 1 for its key, 20 for its value, 4 for its topic, and 28
             test.input("rows").send("x" * 20, key=key)
         assert test.output("early").read_key_values() == [("a", "x" * 20)]
-        with pytest.raises(IllegalState, match="strict holds back more than 1000 bytes"):
+        with pytest.raises(IllegalState, match="strict buffers more than 1000 bytes"):
             test.input("rows").send("x" * 900, key="d")

@@ -1,4 +1,4 @@
-"""Versioned tables: what a key had at each time, against a dict of all that was ever put."""
+"""Versioned tables: the value of a key at each time, compared with a dict of everything ever put."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def versioned() -> VersionedState:
 
 @settings(max_examples=200, deadline=None)
 @given(puts)
-def test_the_value_of_a_time_is_the_last_one_before_it(found: list[tuple[str, int | None, int]]) -> None:
+def test_a_versioned_table_returns_the_last_value_before_a_time(
+    found: list[tuple[str, int | None, int]],
+) -> None:
     state = versioned()
     model: dict[str, dict[int, int | None]] = {"a": {}, "b": {}}
     observed_ms = -1
@@ -47,7 +49,7 @@ def test_the_value_of_a_time_is_the_last_one_before_it(found: list[tuple[str, in
             assert state.as_of(key, time_ms) == (versions.get(since_ms) if is_known else None)
 
 
-def test_versions_that_nobody_can_ask_for_take_no_room() -> None:
+def test_versions_older_than_the_history_are_deleted() -> None:
     state = versioned()
     for time_ms in range(1000):
         state.put("a", time_ms, time_ms)
@@ -55,7 +57,7 @@ def test_versions_that_nobody_can_ask_for_take_no_room() -> None:
     assert len(state._versions[state.place("a")]) <= HISTORY_MS + 1
 
 
-def test_keys_that_were_deleted_before_the_history_begins_take_no_room() -> None:
+def test_keys_deleted_before_the_history_are_removed() -> None:
     state = versioned()
     for time_ms in range(1000):
         state.put(str(time_ms), 1, time_ms)
@@ -64,7 +66,7 @@ def test_keys_that_were_deleted_before_the_history_begins_take_no_room() -> None
     assert len(state._versions) <= 1.5 * HISTORY_MS + 2
 
 
-def test_what_it_keeps_is_put_back() -> None:
+def test_a_versioned_table_is_restored() -> None:
     state, other = versioned(), versioned()
     for value, time_ms in ((1, 10), (2, 20), (3, 15)):
         state.put("a", value, time_ms)
@@ -85,11 +87,11 @@ def test_what_it_keeps_is_put_back() -> None:
         (Change(1, 2, is_latest=False), False),
     ],
 )
-def test_a_change_of_the_history_is_none_of_the_table(change: Change[int], counts: bool) -> None:
+def test_a_change_of_the_history_is_not_a_change_of_the_table(change: Change[int], counts: bool) -> None:
     assert change.counts == counts
 
 
-def test_an_order_meets_the_price_of_its_time() -> None:
+def test_a_record_joins_the_row_of_its_time() -> None:
     app = Builder()
     prices = app.table("prices", key=str, value=int, history=60)
     orders = app.stream("orders", key=str, value=int)

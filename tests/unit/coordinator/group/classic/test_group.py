@@ -1,10 +1,10 @@
-"""A classic group as offsets and administrators see it."""
+"""The `Group` interface of classic groups."""
 
 from __future__ import annotations
 
 import pytest
 
-from harness.classic_groups import GROUP, SESSION_MS, ClassicStage, subscription
+from harness.classic_groups import GROUP, SESSION_MS, ClassicHarness, subscription
 from harness.groups import START_WALL_MS
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.classic.state import State
@@ -16,8 +16,8 @@ CONNECT = {"protocol_type": "connect", "protocols": {"default": b""}}
 
 
 @pytest.fixture
-def stage() -> ClassicStage:
-    return ClassicStage()
+def harness() -> ClassicHarness:
+    return ClassicHarness()
 
 
 def commit_error(
@@ -44,228 +44,230 @@ def commit_error(
 # -- commits
 
 
-def test_anybody_may_commit_for_a_simple_group(stage: ClassicStage) -> None:
-    group = ClassicGroup(stage.context, GROUP)
+def test_a_simple_group_accepts_commits_without_a_member(harness: ClassicHarness) -> None:
+    group = ClassicGroup(harness.context, GROUP)
 
     assert commit_error(group) is ErrorCode.NONE
-    assert commit_error(group, "somebody", 1) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert group.is_simple
+    assert commit_error(group, "unknown-member", 1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.protocol_type == ""
     assert group.type is GroupType.CLASSIC
 
 
-def test_nobody_from_outside_may_commit_for_a_group_with_members(stage: ClassicStage) -> None:
-    stage.stabilize({})
+def test_a_group_with_members_accepts_no_commit_without_a_member(harness: ClassicHarness) -> None:
+    harness.stabilize({})
 
-    assert commit_error(stage.group()) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert commit_error(stage.group(), is_transactional=True) is ErrorCode.NONE, (
-        "older versions tell nothing else"
+    assert commit_error(harness.group()) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit_error(harness.group(), is_transactional=True) is ErrorCode.NONE, (
+        "older versions do not send a member"
     )
 
 
-def test_a_member_commits_in_its_generation(stage: ClassicStage) -> None:
-    (member,) = stage.stabilize({})
+def test_a_member_commits_in_its_generation(harness: ClassicHarness) -> None:
+    (member,) = harness.stabilize({})
 
-    assert commit_error(stage.group(), member.member_id, 1) is ErrorCode.NONE
-    assert commit_error(stage.group(), member.member_id, 0) is ErrorCode.ILLEGAL_GENERATION
-    assert commit_error(stage.group(), member.member_id, 2) is ErrorCode.ILLEGAL_GENERATION
-    assert commit_error(stage.group(), member.member_id, -1) is ErrorCode.ILLEGAL_GENERATION
-    assert commit_error(stage.group(), "somebody", 1) is ErrorCode.UNKNOWN_MEMBER_ID
-
-
-def test_a_member_commits_while_a_rebalance_begins(stage: ClassicStage) -> None:
-    (member,) = stage.stabilize({})
-    stage.enter()
-
-    assert commit_error(stage.group(), member.member_id, 1) is ErrorCode.NONE
+    assert commit_error(harness.group(), member.member_id, 1) is ErrorCode.NONE
+    assert commit_error(harness.group(), member.member_id, 0) is ErrorCode.ILLEGAL_GENERATION
+    assert commit_error(harness.group(), member.member_id, 2) is ErrorCode.ILLEGAL_GENERATION
+    assert commit_error(harness.group(), member.member_id, -1) is ErrorCode.ILLEGAL_GENERATION
+    assert commit_error(harness.group(), "unknown-member", 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_does_not_commit_before_its_assignment(stage: ClassicStage) -> None:
-    (member,) = stage.assemble({})
+def test_a_member_may_commit_while_a_rebalance_starts(harness: ClassicHarness) -> None:
+    (member,) = harness.stabilize({})
+    harness.enter()
 
-    assert commit_error(stage.group(), member.member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
-    assert commit_error(stage.group(), member.member_id, 1, is_transactional=True) is ErrorCode.NONE
+    assert commit_error(harness.group(), member.member_id, 1) is ErrorCode.NONE
 
 
-def test_a_fenced_static_member_does_not_commit(stage: ClassicStage) -> None:
-    (member,) = stage.stabilize({"instance_id": "shelf-1"})
-    stage.join(instance_id="shelf-1")
+def test_a_member_does_not_commit_before_its_assignment(harness: ClassicHarness) -> None:
+    (member,) = harness.assemble({})
 
-    error = commit_error(stage.group(), member.member_id, 1, instance_id="shelf-1")
+    assert commit_error(harness.group(), member.member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert commit_error(harness.group(), member.member_id, 1, is_transactional=True) is ErrorCode.NONE
+
+
+def test_a_fenced_static_member_does_not_commit(harness: ClassicHarness) -> None:
+    (member,) = harness.stabilize({"instance_id": "shelf-1"})
+    harness.join(instance_id="shelf-1")
+
+    error = commit_error(harness.group(), member.member_id, 1, instance_id="shelf-1")
 
     assert error is ErrorCode.FENCED_INSTANCE_ID
     assert (
-        commit_error(stage.group(), member.member_id, 1, instance_id="shelf-2") is ErrorCode.UNKNOWN_MEMBER_ID
+        commit_error(harness.group(), member.member_id, 1, instance_id="shelf-2")
+        is ErrorCode.UNKNOWN_MEMBER_ID
     )
 
 
-def test_a_commit_is_a_sign_of_life(stage: ClassicStage) -> None:
-    (member,) = stage.stabilize({})
+def test_a_commit_extends_the_session(harness: ClassicHarness) -> None:
+    (member,) = harness.stabilize({})
 
     for _ in range(5):
-        stage.advance(SESSION_MS - 1)
-        assert commit_error(stage.group(), member.member_id, 1) is ErrorCode.NONE
+        harness.advance(SESSION_MS - 1)
+        assert commit_error(harness.group(), member.member_id, 1) is ErrorCode.NONE
 
 
-def test_a_dead_group_takes_no_commits(stage: ClassicStage) -> None:
-    stage.stabilize({})
-    stage.classic.unloaded()
+def test_a_dead_group_accepts_no_commits(harness: ClassicHarness) -> None:
+    harness.stabilize({})
+    harness.classic.unloaded()
 
-    assert commit_error(stage.group()) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert commit_error(harness.group()) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     with pytest.raises(Refused) as refused:
-        stage.group().check_offset_fetch(member_id=None, member_epoch=-1)
+        harness.group().check_offset_fetch(member_id=None, member_epoch=-1)
     assert refused.value.error is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 # -- subscriptions
 
 
-def test_a_group_knows_what_its_members_read(stage: ClassicStage) -> None:
-    stage.stabilize(
+def test_a_group_knows_the_subscriptions_of_its_members(harness: ClassicHarness) -> None:
+    harness.stabilize(
         {"protocols": {"range": subscription("one", "two", version=0)}},
         {"protocols": {"range": subscription("three", version=3)}},
     )
 
-    assert stage.group().subscribed_topics == {"one", "two", "three"}
-    assert stage.group().is_subscribed_to("two")
-    assert not stage.group().is_subscribed_to("four")
+    assert harness.group().subscribed_topics == {"one", "two", "three"}
+    assert harness.group().is_subscribed_to("two")
+    assert not harness.group().is_subscribed_to("four")
 
 
 @pytest.mark.parametrize("nonsense", [b"", b"\x00", b"\x00\x00\x7f\xff\xff\xff"])
-def test_metadata_that_is_no_subscription_may_mean_any_topic(stage: ClassicStage, nonsense: bytes) -> None:
-    stage.stabilize({"protocols": {"range": nonsense}})
+def test_a_malformed_subscription_counts_as_all_topics(harness: ClassicHarness, nonsense: bytes) -> None:
+    harness.stabilize({"protocols": {"range": nonsense}})
 
-    assert stage.group().subscribed_topics is None
-    assert stage.group().is_subscribed_to("any")
-
-
-def test_an_empty_group_reads_nothing(stage: ClassicStage) -> None:
-    (member,) = stage.stabilize({})
-    stage.leave(member.member_id)
-
-    assert not stage.group().is_subscribed_to("topic")
-    assert not stage.successor().group().is_subscribed_to("topic")
+    assert harness.group().subscribed_topics is None
+    assert harness.group().is_subscribed_to("any")
 
 
-def test_what_other_types_of_groups_read_is_not_known_and_not_kept(stage: ClassicStage) -> None:
-    stage.stabilize(CONNECT)
+def test_an_empty_group_has_no_subscriptions(harness: ClassicHarness) -> None:
+    (member,) = harness.stabilize({})
+    harness.leave(member.member_id)
 
-    assert stage.group().subscribed_topics is None
-    assert not stage.group().is_subscribed_to("topic")
-    assert not stage.group().is_using_consumer_protocol
-
-
-def test_subscriptions_count_from_the_generation_on_that_has_them(stage: ClassicStage) -> None:
-    one, two = stage.stabilize({}, {})
-    stage.join(two.member_id, protocols={"range": subscription("another")})
-    assert not stage.group().is_subscribed_to("another")
-
-    stage.join(one.member_id)
-
-    assert stage.group().subscribed_topics == {"topic", "another"}
+    assert not harness.group().is_subscribed_to("topic")
+    assert not harness.successor().group().is_subscribed_to("topic")
 
 
-# -- expiry
+def test_subscriptions_of_other_protocol_types_are_unknown_and_their_offsets_expire(
+    harness: ClassicHarness,
+) -> None:
+    harness.stabilize(CONNECT)
+
+    assert harness.group().subscribed_topics is None
+    assert not harness.group().is_subscribed_to("topic")
+    assert not harness.group().is_using_consumer_protocol
 
 
-def test_offsets_of_a_simple_group_expire_after_their_commit(stage: ClassicStage) -> None:
-    group = ClassicGroup(stage.context, GROUP)
+def test_subscriptions_count_from_their_generation_on(harness: ClassicHarness) -> None:
+    one, two = harness.stabilize({}, {})
+    harness.join(two.member_id, protocols={"range": subscription("another")})
+    assert not harness.group().is_subscribed_to("another")
+
+    harness.join(one.member_id)
+
+    assert harness.group().subscribed_topics == {"topic", "another"}
+
+
+# -- expiration
+
+
+def test_offsets_of_a_simple_group_expire_after_their_commit(harness: ClassicHarness) -> None:
+    group = ClassicGroup(harness.context, GROUP)
 
     assert group.offsets_expire_from_ms(17, topic="topic") == 17
     assert not group.is_kept_without_offsets
 
 
-def test_offsets_of_an_empty_group_expire_after_it_became_empty(stage: ClassicStage) -> None:
-    (member,) = stage.stabilize({})
-    emptied_ms = START_WALL_MS + stage.clock_ms - 1_000_000
-    stage.leave(member.member_id)
-    stage.advance(1_000)
+def test_offsets_of_an_empty_group_expire_after_it_became_empty(harness: ClassicHarness) -> None:
+    (member,) = harness.stabilize({})
+    emptied_ms = START_WALL_MS + harness.clock_ms - 1_000_000
+    harness.leave(member.member_id)
+    harness.advance(1_000)
 
-    assert stage.group().offsets_expire_from_ms(17, topic="topic") == emptied_ms
-    assert stage.successor().group().offsets_expire_from_ms(17, topic="topic") == emptied_ms
-    assert not stage.group().is_kept_without_offsets
-
-
-def test_without_a_timestamp_in_the_record_they_expire_after_their_commit(stage: ClassicStage) -> None:
-    (member,) = stage.stabilize({})
-    stage.leave(member.member_id)
-    stage.group().state_since_ms = None
-
-    assert stage.group().offsets_expire_from_ms(17, topic="topic") == 17
+    assert harness.group().offsets_expire_from_ms(17, topic="topic") == emptied_ms
+    assert harness.successor().group().offsets_expire_from_ms(17, topic="topic") == emptied_ms
+    assert not harness.group().is_kept_without_offsets
 
 
-def test_what_a_stable_group_reads_does_not_expire_and_what_it_no_longer_reads_does(
-    stage: ClassicStage,
+def test_without_a_timestamp_in_the_record_they_expire_after_their_commit(harness: ClassicHarness) -> None:
+    (member,) = harness.stabilize({})
+    harness.leave(member.member_id)
+    harness.group().state_since_ms = None
+
+    assert harness.group().offsets_expire_from_ms(17, topic="topic") == 17
+
+
+def test_only_unsubscribed_topics_of_a_stable_group_expire(
+    harness: ClassicHarness,
 ) -> None:
-    stage.stabilize({})
+    harness.stabilize({})
 
-    assert stage.group().offsets_expire_from_ms(17, topic="topic") is None
-    assert stage.group().offsets_expire_from_ms(17, topic="another") == 17
-    assert stage.group().is_kept_without_offsets
-
-
-def test_nothing_expires_during_a_rebalance(stage: ClassicStage) -> None:
-    stage.stabilize({})
-    stage.enter()
-
-    assert stage.group().offsets_expire_from_ms(17, topic="another") is None
+    assert harness.group().offsets_expire_from_ms(17, topic="topic") is None
+    assert harness.group().offsets_expire_from_ms(17, topic="another") == 17
+    assert harness.group().is_kept_without_offsets
 
 
-def test_nothing_expires_in_a_group_whose_subscriptions_are_not_known(stage: ClassicStage) -> None:
-    stage.stabilize(CONNECT)
+def test_nothing_expires_during_a_rebalance(harness: ClassicHarness) -> None:
+    harness.stabilize({})
+    harness.enter()
 
-    assert stage.group().offsets_expire_from_ms(17, topic="topic") is None
+    assert harness.group().offsets_expire_from_ms(17, topic="another") is None
 
 
-def test_a_group_that_expects_somebody_is_kept(stage: ClassicStage) -> None:
-    stage.join()
+def test_nothing_expires_in_a_group_with_unknown_subscriptions(harness: ClassicHarness) -> None:
+    harness.stabilize(CONNECT)
 
-    assert stage.group().state is State.EMPTY
-    assert stage.group().is_kept_without_offsets
-    stage.advance(SESSION_MS)
-    assert not stage.group().is_kept_without_offsets
+    assert harness.group().offsets_expire_from_ms(17, topic="topic") is None
+
+
+def test_a_group_with_a_pending_member_is_kept(harness: ClassicHarness) -> None:
+    harness.join()
+
+    assert harness.group().state is State.EMPTY
+    assert harness.group().is_kept_without_offsets
+    harness.advance(SESSION_MS)
+    assert not harness.group().is_kept_without_offsets
 
 
 # -- deletion
 
 
-def test_only_an_empty_group_may_be_deleted(stage: ClassicStage) -> None:
-    (member,) = stage.stabilize({})
+def test_only_an_empty_group_may_be_deleted(harness: ClassicHarness) -> None:
+    (member,) = harness.stabilize({})
     with pytest.raises(Refused) as refused:
-        stage.group().check_delete()
+        harness.group().check_delete()
     assert refused.value.error is ErrorCode.NON_EMPTY_GROUP
 
-    stage.leave(member.member_id)
+    harness.leave(member.member_id)
 
-    stage.group().check_delete()
-    (tombstone,) = stage.group().tombstones()
+    harness.group().check_delete()
+    (tombstone,) = harness.group().tombstones()
     assert tombstone.key.group == GROUP
     assert tombstone.value is None
 
 
-def test_offsets_of_members_whose_subscriptions_are_known_may_be_deleted(stage: ClassicStage) -> None:
-    stage.stabilize({})
-    stage.group().check_offset_delete()
+def test_offsets_of_consumers_may_be_deleted(harness: ClassicHarness) -> None:
+    harness.stabilize({})
+    harness.group().check_offset_delete()
 
 
-def test_offsets_of_other_members_may_not_be_deleted(stage: ClassicStage) -> None:
-    (member,) = stage.stabilize(CONNECT)
+def test_offsets_of_members_with_another_protocol_type_cannot_be_deleted(harness: ClassicHarness) -> None:
+    (member,) = harness.stabilize(CONNECT)
     with pytest.raises(Refused) as refused:
-        stage.group().check_offset_delete()
+        harness.group().check_offset_delete()
     assert refused.value.error is ErrorCode.NON_EMPTY_GROUP
 
-    stage.leave(member.member_id)
+    harness.leave(member.member_id)
 
-    stage.group().check_offset_delete()
-
-
-# -- describing
+    harness.group().check_offset_delete()
 
 
-def test_a_stable_group_is_described_with_metadata_and_assignments(stage: ClassicStage) -> None:
-    one, two = stage.stabilize({}, {"instance_id": "shelf-1"})
+# -- describe
 
-    described = stage.classic.describe(stage.group())
+
+def test_a_stable_group_is_described_with_metadata_and_assignments(harness: ClassicHarness) -> None:
+    one, two = harness.stabilize({}, {"instance_id": "shelf-1"})
+
+    described = harness.classic.describe(harness.group())
 
     assert (described.group_state, described.protocol_type, described.protocol_data) == (
         "Stable",
@@ -283,11 +285,11 @@ def test_a_stable_group_is_described_with_metadata_and_assignments(stage: Classi
     assert member.member_assignment == two.member_id.encode()
 
 
-def test_a_group_in_a_rebalance_is_described_without_metadata(stage: ClassicStage) -> None:
-    (one,) = stage.stabilize({})
-    stage.enter()
+def test_a_group_in_a_rebalance_is_described_without_metadata(harness: ClassicHarness) -> None:
+    (one,) = harness.stabilize({})
+    harness.enter()
 
-    described = stage.classic.describe(stage.group())
+    described = harness.classic.describe(harness.group())
 
     assert described.group_state == "PreparingRebalance"
     assert described.protocol_data == ""
@@ -295,10 +297,10 @@ def test_a_group_in_a_rebalance_is_described_without_metadata(stage: ClassicStag
     assert described.members[0].member_assignment == one.member_id.encode()
 
 
-def test_an_empty_group_is_described_by_its_type(stage: ClassicStage) -> None:
-    (member,) = stage.stabilize({})
-    stage.leave(member.member_id)
+def test_an_empty_group_is_described_by_its_type(harness: ClassicHarness) -> None:
+    (member,) = harness.stabilize({})
+    harness.leave(member.member_id)
 
-    described = stage.classic.describe(stage.group())
+    described = harness.classic.describe(harness.group())
 
     assert (described.group_state, described.protocol_type, described.members) == ("Empty", "consumer", [])

@@ -1,4 +1,4 @@
-"""A shard that was loaded from its records, and one that is given up."""
+"""Loading and unloading classic groups."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from harness.classic_groups import CLIENT, GROUP, REBALANCE_MS, SESSION_MS, ClassicStage, subscription
-from penstock.coordinator.framing import RecordFraming
+from harness.classic_groups import CLIENT, GROUP, REBALANCE_MS, SESSION_MS, ClassicHarness, subscription
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.classic.member import Member
 from penstock.coordinator.group.classic.state import State
 from penstock.coordinator.group.records import TYPES
 from penstock.coordinator.group.records.classic import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from penstock.coordinator.outcome import CoordinatorRecord, Outcome
+from penstock.coordinator.result import CoordinatorRecord, CoordinatorResult
+from penstock.coordinator.serde import RecordSerde
 from penstock.protocol.errors import ErrorCode
 
 
 @pytest.fixture
-def stage() -> ClassicStage:
-    return ClassicStage()
+def harness() -> ClassicHarness:
+    return ClassicHarness()
 
 
 def record(version: int = 3) -> CoordinatorRecord:
@@ -52,10 +52,10 @@ def record(version: int = 3) -> CoordinatorRecord:
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
 def test_every_version_of_the_record_can_be_read(version: int) -> None:
-    stage = ClassicStage(is_loaded=False)
-    stage.load([record(version)])
+    harness = ClassicHarness(is_loaded=False)
+    harness.load([record(version)])
 
-    group = stage.group()
+    group = harness.group()
 
     assert group.state is State.STABLE
     assert (group.generation, group.protocol_name, group.leader_id) == (7, "range", "two")
@@ -65,19 +65,19 @@ def test_every_version_of_the_record_can_be_read(version: int) -> None:
     assert group.members["two"].assignment == b"two"
 
 
-def test_members_go_on_where_they_were(stage: ClassicStage) -> None:
-    leader, follower = stage.stabilize({}, {})
+def test_members_continue_after_loading(harness: ClassicHarness) -> None:
+    leader, follower = harness.stabilize({}, {})
 
-    successor = stage.successor()
+    successor = harness.successor()
 
     assert successor.heartbeat(follower.member_id, 1) is ErrorCode.NONE
     assert successor.sync(follower).value.assignment == follower.member_id.encode()
     assert successor.join(leader.member_id).is_waiting
 
 
-def test_members_that_do_not_come_back_are_put_out(stage: ClassicStage) -> None:
-    stage.stabilize({}, {})
-    successor = stage.successor()
+def test_members_that_do_not_send_heartbeats_after_loading_are_removed(harness: ClassicHarness) -> None:
+    harness.stabilize({}, {})
+    successor = harness.successor()
 
     successor.advance(SESSION_MS)
 
@@ -85,130 +85,130 @@ def test_members_that_do_not_come_back_are_put_out(stage: ClassicStage) -> None:
     assert not len(successor.context.timers)
 
 
-def test_a_generation_that_nobody_synced_is_forgotten(stage: ClassicStage) -> None:
-    (one,) = stage.stabilize({})
-    stage.enter()
-    stage.join(one.member_id)
-    assert stage.group().generation == 2
+def test_a_generation_without_assignments_is_lost_when_loading(harness: ClassicHarness) -> None:
+    (one,) = harness.stabilize({})
+    harness.enter()
+    harness.join(one.member_id)
+    assert harness.group().generation == 2
 
-    successor = stage.successor()
+    successor = harness.successor()
 
     assert successor.group().generation == 1
     assert successor.heartbeat(one.member_id, 2) is ErrorCode.ILLEGAL_GENERATION
     assert successor.heartbeat(one.member_id, 1) is ErrorCode.NONE
 
 
-def test_a_record_of_a_loaded_group_is_the_same_again(stage: ClassicStage) -> None:
-    stage.stabilize({}, {"instance_id": "shelf-1"})
-    successor = stage.successor()
-    framing = RecordFraming(TYPES)
+def test_a_record_of_a_loaded_group_is_the_same_again(harness: ClassicHarness) -> None:
+    harness.stabilize({}, {"instance_id": "shelf-1"})
+    successor = harness.successor()
+    framing = RecordSerde(TYPES)
 
     again = successor.classic.adopt(successor.group())
 
-    assert framing.encode(again) == framing.encode(stage.compacted()[-1])
+    assert framing.encode(again) == framing.encode(harness.compacted()[-1])
 
 
-def test_a_group_that_is_larger_than_allowed_is_rebalanced(stage: ClassicStage) -> None:
-    stage.stabilize({}, {}, {})
+def test_a_group_that_is_loaded_above_its_maximum_size_is_rebalanced(harness: ClassicHarness) -> None:
+    harness.stabilize({}, {}, {})
 
-    assert stage.successor({"group.max.size": "2"}).group().state is State.PREPARING_REBALANCE
-    assert stage.successor({"group.max.size": "3"}).group().state is State.STABLE
-
-
-def test_a_tombstone_removes_the_group(stage: ClassicStage) -> None:
-    (member,) = stage.stabilize({})
-    stage.leave(member.member_id)
-
-    stage.play(Outcome(None, stage.group().tombstones()))
-
-    assert GROUP not in stage.context.groups
-    assert GROUP not in stage.successor().context.groups
-    assert not len(stage.context.timers)
+    assert harness.successor({"group.max.size": "2"}).group().state is State.PREPARING_REBALANCE
+    assert harness.successor({"group.max.size": "3"}).group().state is State.STABLE
 
 
-def test_a_tombstone_of_a_group_that_is_not_there_is_fine() -> None:
-    stage = ClassicStage(is_loaded=False)
+def test_a_tombstone_removes_the_group(harness: ClassicHarness) -> None:
+    (member,) = harness.stabilize({})
+    harness.leave(member.member_id)
 
-    stage.load([CoordinatorRecord(GroupMetadataKey(group=GROUP), None)])
+    harness.play(CoordinatorResult(None, harness.group().tombstones()))
 
-    assert GROUP not in stage.context.groups
-
-
-def test_a_simple_group_takes_its_members_when_its_record_is_read() -> None:
-    """Offsets may stand before the group in the log."""
-    stage = ClassicStage(is_loaded=False)
-    stage.context.groups[GROUP] = ClassicGroup(stage.context, GROUP)
-
-    stage.load([record()])
-
-    assert set(stage.group().members) == {"one", "two"}
+    assert GROUP not in harness.context.groups
+    assert GROUP not in harness.successor().context.groups
+    assert not len(harness.context.timers)
 
 
-# -- giving up
+def test_a_tombstone_of_an_unknown_group_is_ignored() -> None:
+    harness = ClassicHarness(is_loaded=False)
+
+    harness.load([CoordinatorRecord(GroupMetadataKey(group=GROUP), None)])
+
+    assert GROUP not in harness.context.groups
 
 
-def test_everyone_who_waits_is_sent_to_the_new_coordinator(stage: ClassicStage) -> None:
-    _, follower = stage.assemble({"group_id": "first"}, {"group_id": "first"})
-    syncing = stage.sync(follower, group_id="first")
-    joining = stage.enter(group_id="second")
+def test_the_record_of_a_group_replaces_a_simple_group() -> None:
+    """Offsets may precede the group in the log."""
+    harness = ClassicHarness(is_loaded=False)
+    harness.context.groups[GROUP] = ClassicGroup(harness.context, GROUP)
 
-    stage.classic.unloaded()
+    harness.load([record()])
+
+    assert set(harness.group().members) == {"one", "two"}
+
+
+# -- unloading
+
+
+def test_all_waiting_members_are_sent_to_the_new_coordinator(harness: ClassicHarness) -> None:
+    _, follower = harness.assemble({"group_id": "first"}, {"group_id": "first"})
+    syncing = harness.sync(follower, group_id="first")
+    joining = harness.enter(group_id="second")
+
+    harness.classic.unloaded()
 
     assert joining.error is ErrorCode.NOT_COORDINATOR
     assert syncing.error is ErrorCode.NOT_COORDINATOR
-    assert not len(stage.context.timers)
+    assert not len(harness.context.timers)
 
 
-def test_what_is_committed_after_that_matters_to_nobody(stage: ClassicStage) -> None:
-    (leader,) = stage.assemble({})
-    stage.is_committing = False
-    waiting = stage.sync(leader)
-    stage.classic.unloaded()
+def test_a_commit_of_the_record_after_a_rebalance_is_ignored(harness: ClassicHarness) -> None:
+    (leader,) = harness.assemble({})
+    harness.is_committing = False
+    waiting = harness.sync(leader)
+    harness.classic.unloaded()
 
-    stage.commit()
+    harness.commit()
 
     assert waiting.error is ErrorCode.NOT_COORDINATOR
-    assert stage.group().state is State.DEAD
+    assert harness.group().state is State.DEAD
 
 
-# -- groups that change their type
+# -- migration
 
 
 def other_group(state: str) -> Any:
-    """A group of another type: only its state and its tombstones matter to someone who joins."""
+    """A group of another type: only its state and its tombstones matter to a join."""
     tombstone = CoordinatorRecord(GroupMetadataKey(group="its own record"), None)
     return SimpleNamespace(is_empty=state == "Empty", tombstones=lambda: [tombstone])
 
 
-def test_an_empty_group_of_another_type_gives_way(stage: ClassicStage) -> None:
-    stage.context.groups[GROUP] = other_group("Empty")
+def test_an_empty_group_of_another_type_is_replaced(harness: ClassicHarness) -> None:
+    harness.context.groups[GROUP] = other_group("Empty")
 
-    reply = stage.join(version=3)
+    reply = harness.join(version=3)
 
     assert reply.is_waiting
-    assert [(record.key.group, record.value is None) for record in stage.log] == [
+    assert [(record.key.group, record.value is None) for record in harness.log] == [
         ("its own record", True),
         (GROUP, False),
     ]
-    assert list(stage.group().members)
+    assert list(harness.group().members)
 
 
-def test_if_that_can_not_be_written_it_stays(stage: ClassicStage) -> None:
-    other = stage.context.groups[GROUP] = other_group("Empty")
-    stage.refuse = ErrorCode.COORDINATOR_NOT_AVAILABLE
+def test_an_offset_stays_if_the_log_refuses_its_tombstone(harness: ClassicHarness) -> None:
+    other = harness.context.groups[GROUP] = other_group("Empty")
+    harness.refuse = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    assert stage.join(version=3).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert stage.context.groups[GROUP] is other
-    assert not len(stage.context.timers)
+    assert harness.join(version=3).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert harness.context.groups[GROUP] is other
+    assert not len(harness.context.timers)
 
 
-def test_a_group_of_another_type_with_members_is_inconsistent(stage: ClassicStage) -> None:
-    stage.context.groups[GROUP] = other_group("Stable")
+def test_a_group_of_another_type_with_members_is_inconsistent(harness: ClassicHarness) -> None:
+    harness.context.groups[GROUP] = other_group("Stable")
 
-    assert stage.join().error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert stage.join("somebody").value.member_id == ""
-    assert stage.heartbeat("somebody", 1) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert stage.leave("somebody").members[0].error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert harness.join().error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert harness.join("unknown-member").value.member_id == ""
+    assert harness.heartbeat("unknown-member", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert harness.leave("unknown-member").members[0].error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def make_member(member_id: str) -> Member:
@@ -223,57 +223,49 @@ def make_member(member_id: str) -> Member:
     )
 
 
-def test_a_group_made_of_given_members_takes_its_place_with_its_record(stage: ClassicStage) -> None:
+def test_an_adopted_group_exists_once_its_record_is_replayed(harness: ClassicHarness) -> None:
     group = ClassicGroup.of_members(
-        stage.context, GROUP, generation=12, members=[make_member("one"), make_member("two")]
+        harness.context, GROUP, generation=12, members=[make_member("one"), make_member("two")]
     )
-    to_write = stage.classic.adopt(group)
-    assert GROUP not in stage.context.groups
+    to_write = harness.classic.adopt(group)
+    assert GROUP not in harness.context.groups
 
-    stage.play(Outcome(None, [to_write]))
+    harness.play(CoordinatorResult(None, [to_write]))
 
-    assert stage.group() is group
+    assert harness.group() is group
     assert group.protocol_name == "range"
     assert group.subscribed_topics == {"topic"}
-    assert set(group.members["one"].protocols) == {"range", "sticky"}, "more than the record tells"
-    assert stage.heartbeat("one", 12) is ErrorCode.NONE
-    stage.advance(SESSION_MS)
+    assert set(group.members["one"].protocols) == {"range", "sticky"}, "more than the record has"
+    assert harness.heartbeat("one", 12) is ErrorCode.NONE
+    harness.advance(SESSION_MS)
     assert group.state is State.EMPTY
 
 
-def test_it_can_be_rebalanced_at_once(stage: ClassicStage) -> None:
-    group = ClassicGroup.of_members(stage.context, GROUP, generation=12, members=[make_member("one")])
+def test_an_adopted_group_can_be_rebalanced_at_once(harness: ClassicHarness) -> None:
+    group = ClassicGroup.of_members(harness.context, GROUP, generation=12, members=[make_member("one")])
 
-    stage.play(Outcome(None, [stage.classic.adopt(group, rebalance_reason="downgraded")]))
+    harness.play(CoordinatorResult(None, [harness.classic.adopt(group, rebalance_reason="downgraded")]))
 
-    assert stage.heartbeat("one", 12) is ErrorCode.REBALANCE_IN_PROGRESS
-    assert stage.join("one").value.generation_id == 13
-
-
-def test_if_its_record_is_refused_it_never_was(stage: ClassicStage) -> None:
-    group = ClassicGroup.of_members(stage.context, GROUP, generation=12, members=[make_member("one")])
-    stage.classic.adopt(group, rebalance_reason="downgraded")
-
-    assert GROUP not in stage.context.groups
-    assert not len(stage.context.timers)
-    stage.join()
-    assert not stage.group().members
+    assert harness.heartbeat("one", 12) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert harness.join("one").value.generation_id == 13
 
 
-def test_members_that_wait_while_their_group_takes_another_type_shall_join_that(stage: ClassicStage) -> None:
-    one, _ = stage.stabilize({}, {})
-    joining = stage.join(one.member_id)
+def test_an_adopted_group_whose_record_is_refused_does_not_exist(harness: ClassicHarness) -> None:
+    group = ClassicGroup.of_members(harness.context, GROUP, generation=12, members=[make_member("one")])
+    harness.classic.adopt(group, rebalance_reason="downgraded")
 
-    stage.play(Outcome(None, stage.group().tombstones()))
+    assert GROUP not in harness.context.groups
+    assert not len(harness.context.timers)
+    harness.join()
+    assert not harness.group().members
+
+
+def test_waiting_members_of_a_group_that_is_migrated_have_to_rejoin(harness: ClassicHarness) -> None:
+    one, _ = harness.stabilize({}, {})
+    joining = harness.join(one.member_id)
+
+    harness.play(CoordinatorResult(None, harness.group().tombstones()))
 
     assert joining.error is ErrorCode.REBALANCE_IN_PROGRESS
     assert joining.value.member_id == one.member_id
-    assert not len(stage.context.timers)
-
-
-def test_a_rebalance_can_be_asked_for(stage: ClassicStage) -> None:
-    (member,) = stage.stabilize({})
-
-    assert stage.classic.prepare_rebalance(stage.group(), "somebody wants it") == []
-
-    assert stage.heartbeat(member.member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert not len(harness.context.timers)

@@ -1,10 +1,10 @@
-"""Classic groups under any sequence of events: members that come, go and vanish, time that passes, commits that are
-late or refused, and coordinators that change. Whatever happens:
+"""Classic groups under any sequence of events: members join, leave and fail, time passes, commits are late or refused,
+coordinators change. After every event:
 
-- a partition has at most one owner in a generation, and generations that were told to members only go up;
-- whoever waits is answered within its timeout;
-- what the group remembers agrees with itself, and when all are gone nothing is left;
-- members that go on asking all end up in one stable generation in which every partition has an owner.
+- a partition has at most one owner in a generation, and the generations that members see only go up;
+- a waiting request gets a response within its timeout;
+- the state of the group is consistent, and nothing is left when all members are removed;
+- members that go on end up in one stable generation in which every partition has an owner.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from harness.classic_groups import (
     INITIAL_DELAY_MS,
     REBALANCE_MS,
     SESSION_MS,
-    ClassicStage,
+    ClassicHarness,
     Reply,
     subscription,
 )
 from penstock.coordinator.group.classic.state import State
-from penstock.coordinator.outcome import Outcome
+from penstock.coordinator.result import CoordinatorResult
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupResponse
@@ -78,17 +78,17 @@ class Player:
 class GroupMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
-        self.stage = ClassicStage()
+        self.harness = ClassicHarness()
         self.players: list[Player] = []
         self.owners: dict[tuple[int, int], str] = {}
         self.told_generation = 0
         self.seen_generation = 0
         self.committed_end = 0
         self.unanswered: list[tuple[Reply[Any], int]] = []
-        """With the time from which on they wait, also of clients that listen no more."""
+        """With the time since which they wait, also those of disconnected clients."""
         self.assignments_made = 0
 
-    # -- what happens
+    # -- events
 
     @precondition(lambda self: len(self.players) < PLAYERS_MAX)
     @rule(
@@ -106,7 +106,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(rounds=st.integers(1, 6))
     def go_on(self, rounds: int) -> None:
-        """What is usual: everyone does its next step, again and again."""
+        """The usual case: every client takes its next step, repeatedly."""
         for _ in range(rounds):
             for player in self.players:
                 self._act(player)
@@ -115,7 +115,7 @@ class GroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.players)
     @rule(which=st.integers(0, PLAYERS_MAX - 1), forgets=st.booleans())
     def reconnect(self, which: int, forgets: bool) -> None:
-        """The connection was lost, and with it the answer; a restarted client does not even know who it was."""
+        """The connection and the response are lost; a restarted client does not know its member id."""
         player = self.players[which % len(self.players)]
         player.start_over(ErrorCode.UNKNOWN_MEMBER_ID if forgets else ErrorCode.REBALANCE_IN_PROGRESS)
 
@@ -132,9 +132,9 @@ class GroupMachine(RuleBasedStateMachine):
         if by_instance and player.instance_id is not None:
             identity = MemberIdentity(member_id="", group_instance_id=player.instance_id)
         try:
-            self.stage.leave(identity)
+            self.harness.leave(identity)
         except Refused:
-            assert self.stage.refuse is not None
+            assert self.harness.refuse is not None
 
     @precondition(lambda self: self.players)
     @rule(which=st.integers(0, PLAYERS_MAX - 1), topic=st.sampled_from(["one", "two"]))
@@ -144,14 +144,14 @@ class GroupMachine(RuleBasedStateMachine):
         if player.joining is None and player.syncing is None:
             player.start_over(ErrorCode.REBALANCE_IN_PROGRESS)
 
-    @rule(generation=st.integers(-1, 5), member_id=st.sampled_from(["", "stranger"]))
+    @rule(generation=st.integers(-1, 5), member_id=st.sampled_from(["", "unknown-member"]))
     def strangers(self, generation: int, member_id: str) -> None:
-        assert self.stage.heartbeat(member_id, generation) is ErrorCode.UNKNOWN_MEMBER_ID
-        assert self.stage.join("stranger").error in {
+        assert self.harness.heartbeat(member_id, generation) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert self.harness.join("unknown-member").error in {
             ErrorCode.UNKNOWN_MEMBER_ID,
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
         }
-        assert self.stage.join(protocols={}).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert self.harness.join(protocols={}).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
     @rule(
         duration_ms=st.sampled_from([0, 1, 100, INITIAL_DELAY_MS, SESSION_MS // 2, SESSION_MS, REBALANCE_MS])
@@ -161,44 +161,44 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule()
     def commits_take_time(self) -> None:
-        self.stage.is_committing = False
+        self.harness.is_committing = False
 
     @rule()
     def commit(self) -> None:
-        self.stage.commit()
-        self.stage.is_committing = True
-        self.unanswered = [(reply, self.stage.clock_ms) for reply, _ in self.unanswered]
+        self.harness.commit()
+        self.harness.is_committing = True
+        self.unanswered = [(reply, self.harness.clock_ms) for reply, _ in self.unanswered]
 
     @rule(refuses=st.booleans())
     def refuse(self, refuses: bool) -> None:
-        self.stage.refuse = ErrorCode.COORDINATOR_NOT_AVAILABLE if refuses else None
+        self.harness.refuse = ErrorCode.COORDINATOR_NOT_AVAILABLE if refuses else None
 
     @rule(loses=st.booleans())
     def change_coordinators(self, loses: bool) -> None:
-        """What was not committed may be lost or not."""
-        old = self.stage
+        """Uncommitted records may be lost."""
+        old = self.harness
         old.classic.unloaded()
         assert not len(old.context.timers)
         assert not any(reply.is_waiting for reply, _ in self.unanswered)
         if loses:
             del old.log[self.committed_end :]
-        self.stage = old.successor()
+        self.harness = old.successor()
         self.seen_generation = 0
         self._check_timers()
 
     @precondition(lambda self: self._is_forgettable())
     @rule()
     def forget(self) -> None:
-        """As when the group's last offset expires."""
-        if self.stage.refuse is None and self.stage.is_committing:
-            self.stage.play(Outcome(None, self.stage.group().tombstones()))
+        """As after the expiration of the group's last offset."""
+        if self.harness.refuse is None and self.harness.is_committing:
+            self.harness.play(CoordinatorResult(None, self.harness.group().tombstones()))
             self.owners.clear()
             self.told_generation = self.seen_generation = 0
 
     def _is_forgettable(self) -> bool:
-        return GROUP in self.stage.context.groups and not self.stage.group().is_kept_without_offsets
+        return GROUP in self.harness.context.groups and not self.harness.group().is_kept_without_offsets
 
-    # -- how clients behave
+    # -- clients
 
     def _act(self, player: Player) -> None:
         if player.is_gone:
@@ -216,38 +216,38 @@ class GroupMachine(RuleBasedStateMachine):
 
     def _join(self, player: Player) -> None:
         try:
-            player.joining = self.stage.join(
+            player.joining = self.harness.join(
                 player.member_id,
                 instance_id=player.instance_id,
                 version=player.version,
                 protocols=player.protocols,
             )
         except Refused:
-            assert self.stage.refuse is not None
+            assert self.harness.refuse is not None
             return
-        self.unanswered.append((player.joining, self.stage.clock_ms))
+        self.unanswered.append((player.joining, self.harness.clock_ms))
 
     def _sync(self, player: Player, joined: JoinGroupResponse) -> None:
         assignments: dict[str, bytes] = {}
         if joined.leader == joined.member_id and not joined.skip_assignment:
             members = [member.member_id for member in joined.members]
-            self.assignments_made += 1  # a leader need not assign twice alike
+            self.assignments_made += 1  # a leader may send other assignments the second time
             for partition in PARTITIONS:
                 owner = members[(partition + self.assignments_made) % len(members)]
                 assignments[owner] = assignments.get(owner, b"") + bytes([partition])
-        player.syncing = self.stage.sync(joined, assignments, group_instance_id=player.instance_id)
-        self.unanswered.append((player.syncing, self.stage.clock_ms))
+        player.syncing = self.harness.sync(joined, assignments, group_instance_id=player.instance_id)
+        self.unanswered.append((player.syncing, self.harness.clock_ms))
 
     def _beat(self, player: Player) -> None:
         assert player.joined is not None
-        error = self.stage.heartbeat(
+        error = self.harness.heartbeat(
             player.member_id, player.joined.generation_id, instance_id=player.instance_id
         )
         if error is not ErrorCode.NONE:
             player.start_over(error)
 
     def _read(self, player: Player) -> None:
-        """Take what was answered meanwhile."""
+        """Handle the responses that have arrived."""
         if player.joining is not None and not player.joining.is_waiting:
             response = player.joining.value
             player.joining = None
@@ -275,37 +275,37 @@ class GroupMachine(RuleBasedStateMachine):
             assert owner == player.identity, f"{partition} of generation {generation}"
 
     def _advance(self, duration_ms: int) -> None:
-        refuse, end_ms = self.stage.refuse, self.stage.clock_ms + duration_ms
-        while self.stage.clock_ms < end_ms or duration_ms == 0:
+        refuse, end_ms = self.harness.refuse, self.harness.clock_ms + duration_ms
+        while self.harness.clock_ms < end_ms or duration_ms == 0:
             try:
-                self.stage.advance(end_ms - self.stage.clock_ms)
+                self.harness.advance(end_ms - self.harness.clock_ms)
             except Refused:
                 assert refuse is not None
-                continue  # the timer's record was refused; what is due after it is not
+                continue  # the record of the timer was refused; it is retried
             break
 
-    # -- what must always hold
+    # -- invariants
 
     @invariant()
     def note_commits(self) -> None:
-        if self.stage.is_committing:
-            self.committed_end = len(self.stage.log)
+        if self.harness.is_committing:
+            self.committed_end = len(self.harness.log)
 
     @invariant()
     def everyone_is_answered_in_time(self) -> None:
         self.unanswered = [waiting for waiting in self.unanswered if waiting[0].is_waiting]
-        if self.stage.is_committing:
+        if self.harness.is_committing:
             for _, since_ms in self.unanswered:
-                assert self.stage.clock_ms - since_ms <= WAIT_MAX_MS
+                assert self.harness.clock_ms - since_ms <= WAIT_MAX_MS
         for player in self.players:
             self._read(player)
 
     @invariant()
     def the_group_agrees_with_itself(self) -> None:
-        if GROUP not in self.stage.context.groups:
-            assert not len(self.stage.context.timers)
+        if GROUP not in self.harness.context.groups:
+            assert not len(self.harness.context.timers)
             return
-        group = self.stage.group()
+        group = self.harness.group()
         members = group.members.values()
         assert group.joined_count == sum(member.join_wait is not None for member in members)
         assert group.static_ids == {m.instance_id: m.member_id for m in members if m.instance_id is not None}
@@ -320,27 +320,27 @@ class GroupMachine(RuleBasedStateMachine):
         self._check_timers()
 
     def _check_timers(self) -> None:
-        if GROUP in self.stage.context.groups:
-            group = self.stage.group()
-            assert len(self.stage.context.timers) <= len(group.members) + len(group.pending_ids) + 2
+        if GROUP in self.harness.context.groups:
+            group = self.harness.group()
+            assert len(self.harness.context.timers) <= len(group.members) + len(group.pending_ids) + 2
             for member in group.members.values():
-                assert member in self.stage.context.timers or member.is_excused, "nobody would notice its end"
+                assert member in self.harness.context.timers or member.is_waiting, "it has no session timer"
 
     def teardown(self) -> None:
-        if not hasattr(self, "stage"):
+        if not hasattr(self, "harness"):
             return
-        self.stage.refuse = None
+        self.harness.refuse = None
         self.commit()
         self._converge()
         self._vanish_all()
 
     def _converge(self) -> None:
-        """Everyone goes on, but for static members that another one has taken the place of."""
+        """All clients go on, except static members that were replaced."""
         self.go_on(2 * WAIT_MAX_MS // 1_000)
         going = [player for player in self.players if not player.is_gone]
         if not going:
             return
-        group = self.stage.group()
+        group = self.harness.group()
         assert group.state is State.STABLE
         assert all(player.is_stable for player in going)
         assert {player.member_id for player in going} == set(group.members)
@@ -351,10 +351,10 @@ class GroupMachine(RuleBasedStateMachine):
         self.players.clear()
         self._advance(10 * WAIT_MAX_MS)
         assert not any(reply.is_waiting for reply, _ in self.unanswered)
-        assert not len(self.stage.context.timers)
-        if GROUP in self.stage.context.groups:
-            assert self.stage.group().state is State.EMPTY
-            assert not self.stage.group().is_kept_without_offsets
+        assert not len(self.harness.context.timers)
+        if GROUP in self.harness.context.groups:
+            assert self.harness.group().state is State.EMPTY
+            assert not self.harness.group().is_kept_without_offsets
 
 
 TestGroupMachine = GroupMachine.TestCase

@@ -1,4 +1,4 @@
-"""The assignors: everything to exactly one subscriber, as even as can be, and as little changed as that allows."""
+"""The assignors: every partition to exactly one subscriber, balanced and sticky."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def groups(draw: st.DrawFn, *, is_homogeneous: bool | None = None) -> GroupToAss
         frozenset(counts) if same else draw(st.frozensets(st.sampled_from(sorted(counts)), max_size=4))
         for _ in range(size)
     ]
-    # What members had before: of this group or of another, but never the same for two of them.
+    # Previous targets: of this group or another, but never overlapping.
     left = [(id_, index) for id_ in IDS for index in range(counts.get(id_, 3))]
     random.Random(draw(st.integers(0, 1000))).shuffle(left)
     had: list[dict[Uuid, set[int]]] = [{} for _ in range(size)]
@@ -70,14 +70,16 @@ def test_every_partition_goes_to_exactly_one_subscriber(assign: Assignor, group:
 
 
 @given(group=groups(is_homogeneous=True))
-def test_members_that_read_the_same_get_as_many_each(group: GroupToAssign) -> None:
+def test_members_with_the_same_subscription_get_equal_shares(group: GroupToAssign) -> None:
     sizes = [len(partitions(target)) for target in assign_uniformly(group).values()]
 
     assert max(sizes) - min(sizes) <= 1
 
 
 @given(group=groups(is_homogeneous=True))
-def test_members_that_read_the_same_lose_only_what_is_beyond_their_share(group: GroupToAssign) -> None:
+def test_members_with_the_same_subscription_lose_only_partitions_above_their_share(
+    group: GroupToAssign,
+) -> None:
     assigned = assign_uniformly(group)
 
     share, extra = divmod(sum(group.partition_counts.values()), len(group.members))
@@ -97,7 +99,7 @@ def test_members_that_read_the_same_lose_only_what_is_beyond_their_share(group: 
 
 
 @given(group=groups(is_homogeneous=False))
-def test_no_partition_could_move_to_someone_who_has_two_fewer(group: GroupToAssign) -> None:
+def test_no_partition_could_move_to_a_subscriber_with_two_partitions_less(group: GroupToAssign) -> None:
     assigned = assign_uniformly(group._replace(is_homogeneous=False))
 
     sizes = {member_id: len(partitions(target)) for member_id, target in assigned.items()}
@@ -108,28 +110,28 @@ def test_no_partition_could_move_to_someone_who_has_two_fewer(group: GroupToAssi
 
 
 @given(group=groups())
-def test_an_even_assignment_stays_as_it_is(group: GroupToAssign) -> None:
+def test_a_balanced_assignment_does_not_change(group: GroupToAssign) -> None:
     first = assign_uniformly(group)
     again = assign_uniformly(
         group._replace(members={m: member._replace(target=first[m]) for m, member in group.members.items()})
     )
 
     assert again == first
-    assert all(again[member_id] is first[member_id] for member_id in first)  # so that nothing is written
+    assert all(again[member_id] is first[member_id] for member_id in first)  # the same objects
 
 
-def test_ranges_follow_one_another_and_are_cut_alike_in_topics_of_one_size() -> None:
+def test_ranges_are_consecutive_and_equal_in_topics_with_the_same_partition_count() -> None:
     a, b = IDS[:2]
     members = {name: AssignedMember(None, {a, b}, {}) for name in ("one", "two", "three")}
 
     assigned = assign_ranges(GroupToAssign(members, {a: 7, b: 7}, True))
 
     assert assigned["one"] == {a: {0, 1, 2}, b: {0, 1, 2}}
-    assert assigned["three"] == {a: {3, 4}, b: {3, 4}}  # by name: one, three, two
+    assert assigned["three"] == {a: {3, 4}, b: {3, 4}}  # in the order of ids: one, three, two
     assert assigned["two"] == {a: {5, 6}, b: {5, 6}}
 
 
-def test_ranges_of_static_members_go_by_instance_and_come_first() -> None:
+def test_ranges_of_static_members_come_first_in_the_order_of_instance_ids() -> None:
     a = IDS[0]
     members = {
         "a dynamic one": AssignedMember(None, {a}, {}),
@@ -150,5 +152,5 @@ def test_ranges_of_static_members_go_by_instance_and_come_first() -> None:
         (("org.apache.kafka.coordinator.group.assignor.RangeAssignor", "uniform"), ["range", "uniform"]),
     ],
 )
-def test_assignors_are_named_as_in_kafka(names: tuple[str, ...], expected: list[str]) -> None:
+def test_assignors_have_kafkas_names(names: tuple[str, ...], expected: list[str]) -> None:
     assert list(assignors_named(names)) == expected

@@ -1,12 +1,13 @@
-"""A new coordinator goes on where the last one was; readers see what is committed."""
+"""Loading consumer groups, and reads of committed state."""
 
 from __future__ import annotations
 
 import pytest
 
-from harness.consumer_groups import GROUP, REBALANCE_MS, SESSION_MS, ConsumerStage, HonestMember, settle
+from harness.consumer_groups import GROUP, REBALANCE_MS, SESSION_MS, ConsumerHarness, HonestMember, settle
 from harness.mixed_groups import CLASSIC_SESSION_MS, ClassicConsumer
-from penstock.coordinator.group.consumer.member import ConsumerMember, MemberState
+from penstock.coordinator.group.consumer.member import ConsumerMember
+from penstock.coordinator.group.modern.member import MemberState
 from penstock.coordinator.group.records.consumer import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -14,7 +15,7 @@ from penstock.coordinator.group.records.consumer import (
     ConsumerGroupPartitionMetadataValue,
     OwnedTopicPartitions,
 )
-from penstock.coordinator.outcome import CoordinatorRecord
+from penstock.coordinator.result import CoordinatorRecord
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 
@@ -22,43 +23,46 @@ WATER = {("water", index) for index in range(6)}
 
 
 @pytest.fixture
-def stage() -> ConsumerStage:
-    stage = ConsumerStage()
-    stage.create_topic("water", 6)
-    return stage
+def harness() -> ConsumerHarness:
+    harness = ConsumerHarness()
+    harness.create_topic("water", 6)
+    return harness
 
 
-def test_everything_is_as_it_was(stage: ConsumerStage) -> None:
-    members = [HonestMember(stage, name) for name in ("one", "two")]
-    settle(stage, *members)
+def test_a_loaded_group_equals_the_original(harness: ConsumerHarness) -> None:
+    members = [HonestMember(harness, name) for name in ("one", "two")]
+    settle(harness, *members)
 
-    other = stage.reloaded()
+    other = harness.reloaded()
 
-    assert dict(other.group.members.items()) == dict(stage.group.members.items())
-    assert dict(other.group.targets.items()) == dict(stage.group.targets.items())
-    assert (other.group.epoch, other.group.metadata_hash) == (stage.group.epoch, stage.group.metadata_hash)
-    assert other.group.target_epoch == stage.group.target_epoch
-    assert other.consumer.describe(GROUP) == stage.consumer.describe(GROUP)
+    assert dict(other.group.members.items()) == dict(harness.group.members.items())
+    assert dict(other.group.targets.items()) == dict(harness.group.targets.items())
+    assert (other.group.epoch, other.group.metadata.metadata_hash) == (
+        harness.group.epoch,
+        harness.group.metadata.metadata_hash,
+    )
+    assert other.group.target_epoch == harness.group.target_epoch
+    assert other.consumer.describe(GROUP) == harness.consumer.describe(GROUP)
     for member in members:
-        member.stage = other
+        member.harness = other
         assert member.heartbeat().error_code is ErrorCode.NONE
-    assert len(other.log) == len(stage.compacted())  # nothing had to be written
+    assert len(other.log) == len(harness.compacted())  # nothing had to be written
 
 
-def test_members_that_never_come_back_are_put_out(stage: ConsumerStage) -> None:
-    stage.heartbeat("one", topics=["water"])
+def test_members_that_do_not_return_after_loading_are_removed(harness: ConsumerHarness) -> None:
+    harness.heartbeat("one", topics=["water"])
 
-    other = stage.reloaded()
+    other = harness.reloaded()
     other.advance(SESSION_MS)
 
     assert not other.group.members
 
 
-def test_who_was_to_give_up_partitions_still_has_to(stage: ConsumerStage) -> None:
-    stage.heartbeat("one", topics=["water"])
-    stage.heartbeat("two", topics=["water"])
-    stage.heartbeat("one", 2)
-    other = stage.reloaded()
+def test_revocations_continue_after_loading(harness: ConsumerHarness) -> None:
+    harness.heartbeat("one", topics=["water"])
+    harness.heartbeat("two", topics=["water"])
+    harness.heartbeat("one", 2)
+    other = harness.reloaded()
 
     for _ in range(REBALANCE_MS // 10_000):
         assert other.heartbeat("one", 2).error_code is ErrorCode.NONE
@@ -68,18 +72,18 @@ def test_who_was_to_give_up_partitions_still_has_to(stage: ConsumerStage) -> Non
     assert list(other.group.members) == ["two"]
 
 
-def test_a_classic_member_that_was_to_give_up_partitions_has_its_time_from_when_it_is_told_again(
-    stage: ConsumerStage,
+def test_a_classic_members_time_to_rejoin_restarts_after_loading(
+    harness: ConsumerHarness,
 ) -> None:
-    old, new = with_classic_member(stage)
-    third = HonestMember(stage, "third")
+    old, new = with_classic_member(harness)
+    third = HonestMember(harness, "third")
     third.heartbeat()
-    old.join()  # it goes on reading, and is told what it may keep
-    assert stage.group.members[old.member_id].state is MemberState.UNREVOKED_PARTITIONS
+    old.join()  # it goes on reading, and gets the partitions that it may keep
+    assert harness.group.members[old.member_id].state is MemberState.UNREVOKED
 
-    other = stage.reloaded()
+    other = harness.reloaded()
     for member in (old, new, third):
-        member.stage = other
+        member.harness = other
 
     def pass_time() -> None:
         for _ in range(4):
@@ -93,10 +97,10 @@ def test_a_classic_member_that_was_to_give_up_partitions_has_its_time_from_when_
     assert old.last_error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_classic_member_has_its_own_session_after_loading(stage: ConsumerStage) -> None:
-    old, _ = with_classic_member(stage)
+def test_a_classic_member_keeps_its_session_timeout_after_loading(harness: ConsumerHarness) -> None:
+    old, _ = with_classic_member(harness)
 
-    other = stage.reloaded()
+    other = harness.reloaded()
     other.advance(CLASSIC_SESSION_MS - 1)
     assert old.member_id in other.group.members
     other.advance(1)
@@ -104,40 +108,40 @@ def test_a_classic_member_has_its_own_session_after_loading(stage: ConsumerStage
     assert old.member_id not in other.group.members
 
 
-def with_classic_member(stage: ConsumerStage) -> tuple[ClassicConsumer, HonestMember]:
-    old, new = ClassicConsumer(stage, "old"), HonestMember(stage, "new")
+def with_classic_member(harness: ConsumerHarness) -> tuple[ClassicConsumer, HonestMember]:
+    old, new = ClassicConsumer(harness, "old"), HonestMember(harness, "new")
     for _ in range(12):
         new.heartbeat()
         old.step()
-        stage.advance(1_000)
+        harness.advance(1_000)
     assert [len(old.owned), len(new.owned)] == [3, 3]
     return old, new
 
 
-def test_topics_that_changed_meanwhile_are_noticed(stage: ConsumerStage) -> None:
-    one = HonestMember(stage, "one")
+def test_topics_that_changed_before_loading_are_noticed(harness: ConsumerHarness) -> None:
+    one = HonestMember(harness, "one")
     one.heartbeat()
-    other = stage.reloaded()
+    other = harness.reloaded()
     other.grow_topic("water", 7)
-    one.stage = other
+    one.harness = other
 
     one.heartbeat()
 
     assert one.owned == WATER | {("water", 6)}
 
 
-def test_a_group_that_is_gone_is_not_loaded(stage: ConsumerStage) -> None:
-    stage.heartbeat("one", topics=["water"])
-    stage.heartbeat("one", -1)
-    stage.load(stage.group.tombstones())
+def test_a_deleted_group_is_not_loaded(harness: ConsumerHarness) -> None:
+    harness.heartbeat("one", topics=["water"])
+    harness.heartbeat("one", -1)
+    harness.load(harness.group.tombstones())
 
-    assert GROUP not in stage.reloaded().context.groups
+    assert GROUP not in harness.reloaded().context.groups
 
 
-def test_epochs_that_older_software_did_not_write_are_those_of_the_member() -> None:
-    stage = ConsumerStage()
+def test_missing_assignment_epochs_are_read_as_the_member_epoch() -> None:
+    harness = ConsumerHarness()
     id_ = b"\x01" * 16
-    stage.load(
+    harness.load(
         [
             CoordinatorRecord(
                 ConsumerGroupCurrentMemberAssignmentKey(group_id=GROUP, member_id="one"),
@@ -152,16 +156,16 @@ def test_epochs_that_older_software_did_not_write_are_those_of_the_member() -> N
         ]
     )
 
-    assert stage.group.members["one"].assigned == {id_: {0: 7, 4: 7}}
+    assert harness.group.members["one"].assigned == {id_: {0: 7, 4: 7}}
 
 
-def test_a_state_of_newer_software_makes_a_member_begin_anew(stage: ConsumerStage) -> None:
-    stage.heartbeat("one", topics=["water"])
-    value = stage.log[-1].value
+def test_a_member_with_an_unknown_state_has_to_rejoin(harness: ConsumerHarness) -> None:
+    harness.heartbeat("one", topics=["water"])
+    value = harness.log[-1].value
     assert isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
     value.state = 5
-    stage.grow_topic("water", 7)
-    other = stage.reloaded()
+    harness.grow_topic("water", 7)
+    other = harness.reloaded()
     assert other.group.members["one"].state is MemberState.UNKNOWN
 
     assert other.heartbeat("one", 2).error_code is ErrorCode.FENCED_MEMBER_EPOCH
@@ -171,26 +175,26 @@ def test_a_state_of_newer_software_makes_a_member_begin_anew(stage: ConsumerStag
     assert other.group.members["one"].state is MemberState.STABLE
 
 
-def test_what_kafka_40_wrote_of_topics_is_cleaned_away(stage: ConsumerStage) -> None:
-    stage.heartbeat("one", topics=["water"])
+def test_the_topics_record_of_kafka_40_is_removed(harness: ConsumerHarness) -> None:
+    harness.heartbeat("one", topics=["water"])
     key = ConsumerGroupPartitionMetadataKey(group_id=GROUP)
-    stage.load([CoordinatorRecord(key, ConsumerGroupPartitionMetadataValue(topics=[]))])
-    stage.grow_topic("water", 7)
+    harness.load([CoordinatorRecord(key, ConsumerGroupPartitionMetadataValue(topics=[]))])
+    harness.grow_topic("water", 7)
 
-    stage.heartbeat("one", 2)
+    harness.heartbeat("one", 2)
 
-    assert CoordinatorRecord(key, None) in stage.log
-    assert not stage.group.has_topics_record
+    assert CoordinatorRecord(key, None) in harness.log
+    assert not harness.group.has_topics_record
 
 
-def test_tombstones_of_what_was_never_there_mean_nothing() -> None:
-    stage = ConsumerStage()
-    stage.create_topic("water", 1)
-    stage.heartbeat("one", topics=["water"])
-    stage.heartbeat("one", -1)
-    tombstones = stage.group.tombstones_of(["one", "somebody"])
+def test_tombstones_of_unknown_state_are_ignored() -> None:
+    harness = ConsumerHarness()
+    harness.create_topic("water", 1)
+    harness.heartbeat("one", topics=["water"])
+    harness.heartbeat("one", -1)
+    tombstones = harness.group.tombstones_of(["one", "unknown-member"])
 
-    other = ConsumerStage()
+    other = ConsumerHarness()
     other.load(tombstones)
 
     assert GROUP not in other.context.groups
@@ -199,28 +203,28 @@ def test_tombstones_of_what_was_never_there_mean_nothing() -> None:
 # -- committed reads
 
 
-def test_describe_shows_what_is_committed(stage: ConsumerStage) -> None:
-    stage.heartbeat("one", topics=["water"])
-    before = stage.consumer.describe(GROUP)
-    stage.is_committing = False
+def test_describe_returns_committed_state(harness: ConsumerHarness) -> None:
+    harness.heartbeat("one", topics=["water"])
+    before = harness.consumer.describe(GROUP)
+    harness.is_committing = False
 
-    stage.heartbeat("two", topics=["water"])
-    assert stage.consumer.describe(GROUP) == before
-    assert stage.group.state_name(committed=True) == "Stable"
-    assert stage.group.state_name() == "Reconciling"
-    stage.commit()
+    harness.heartbeat("two", topics=["water"])
+    assert harness.consumer.describe(GROUP) == before
+    assert harness.group.state_name(committed=True) == "Stable"
+    assert harness.group.state_name() == "Reconciling"
+    harness.commit()
 
-    described = stage.consumer.describe(GROUP)
+    described = harness.consumer.describe(GROUP)
     assert described.group_state == "Reconciling"
     assert [member.member_id for member in described.members] == ["one", "two"]
 
 
-def test_describe_tells_who_has_what_and_shall_have(stage: ConsumerStage) -> None:
-    stage.heartbeat("one", topics=["water"], rack_id="r1", instance_id="shelf-1")
-    stage.heartbeat("two", topics=["water"])
-    stage.heartbeat("one", 2, instance_id="shelf-1")
+def test_describe_returns_current_and_target_assignments(harness: ConsumerHarness) -> None:
+    harness.heartbeat("one", topics=["water"], rack_id="r1", instance_id="shelf-1")
+    harness.heartbeat("two", topics=["water"])
+    harness.heartbeat("one", 2, instance_id="shelf-1")
 
-    group = stage.consumer.describe(GROUP)
+    group = harness.consumer.describe(GROUP)
     one, two = group.members
 
     assert (group.group_epoch, group.assignment_epoch, group.assignor_name) == (3, 3, "uniform")
@@ -233,20 +237,20 @@ def test_describe_tells_who_has_what_and_shall_have(stage: ConsumerStage) -> Non
     assert [topic.partitions for topic in two.target_assignment.topic_partitions] == [[3, 4, 5]]
 
 
-def test_a_group_that_is_none_cannot_be_described(stage: ConsumerStage) -> None:
+def test_an_unknown_group_cannot_be_described(harness: ConsumerHarness) -> None:
     with pytest.raises(Refused) as refused:
-        stage.consumer.describe("nobody")
+        harness.consumer.describe("unknown-member")
 
     assert refused.value.error is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_two_owners_in_the_log_leave_the_later_one(
-    stage: ConsumerStage, caplog: pytest.LogCaptureFixture
+def test_if_the_log_has_two_owners_the_later_one_counts(
+    harness: ConsumerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It cannot happen, and if it did, a coordinator that refuses to load would help nobody."""
-    id_ = stage.id_of("water")
-    stage.heartbeat("one", topics=["water"])
-    stage.group.put_member(ConsumerMember("two", epoch=2, assigned={id_: {0: 2}}))
+    """This should not happen; if it does, the coordinator loads the group anyway."""
+    id_ = harness.id_of("water")
+    harness.heartbeat("one", topics=["water"])
+    harness.group.put_member(ConsumerMember("two", epoch=2, assigned={id_: {0: 2}}))
 
-    assert stage.group.owner_of(id_, 0) == "two"
-    assert "both have partition 0" in caplog.text
+    assert harness.group.owner_of(id_, 0) == "two"
+    assert "both own partition 0" in caplog.text

@@ -1,5 +1,5 @@
-"""A group of honest members, new and classic, that come, go, vanish and lose answers, while topics change and the
-coordinator moves: never do two of them read one partition, and in the end every partition is read."""
+"""Consumer groups under any sequence of events: consumer and classic members join, leave, fail and miss responses,
+topics change, coordinators move. No two members ever read one partition, and in the end every partition is read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from harness.consumer_groups import GROUP, ConsumerStage, HonestMember, Partitions
+from harness.consumer_groups import GROUP, ConsumerHarness, HonestMember, Partitions
 from harness.mixed_groups import ClassicConsumer, Phase
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.protocol.errors import ErrorCode
@@ -18,13 +18,13 @@ HEARTBEAT_MS = 5_000
 TOPICS = ("water", "waste")
 PEOPLE = range(5)
 ONE_TOPIC_OR_BOTH = st.sampled_from([["water"], ["waste"], ["water", "waste"]])
-LONG_ENOUGH = 60  # rounds of heartbeats until a group is at rest, whatever has happened to it
+LONG_ENOUGH = 60  # rounds of heartbeats until a group is stable
 
 
 class MixedGroup(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.stage = ConsumerStage()
+        self.harness = ConsumerHarness()
         self.new: dict[int, HonestMember] = {}
         self.classic: dict[int, ClassicConsumer] = {}
         self.names = 0
@@ -33,7 +33,7 @@ class MixedGroup(RuleBasedStateMachine):
         interval_ms=st.sampled_from([0, 1_000]), counts=st.tuples(st.integers(1, 5), st.integers(0, 5))
     )
     def begin(self, interval_ms: int, counts: tuple[int, int]) -> None:
-        self.stage = ConsumerStage(
+        self.harness = ConsumerHarness(
             {
                 "group.consumer.assignment.interval.ms": str(interval_ms),
                 "group.initial.rebalance.delay.ms": "0",
@@ -41,7 +41,7 @@ class MixedGroup(RuleBasedStateMachine):
         )
         for name, count in zip(TOPICS, counts, strict=True):
             if count:
-                self.stage.create_topic(name, count)
+                self.harness.create_topic(name, count)
 
     # -- members
 
@@ -55,8 +55,8 @@ class MixedGroup(RuleBasedStateMachine):
             self.new[who].heartbeat()
             return
         self.names += 1
-        member = HonestMember(self.stage, f"new-{who}-{self.names}", topics=topics)
-        if kind == "static" and who not in self.classic:  # one instance is one process
+        member = HonestMember(self.harness, f"new-{who}-{self.names}", topics=topics)
+        if kind == "static" and who not in self.classic:  # an instance id belongs to one process
             member.instance_id = f"instance-{who}"
         elif kind == "regex":
             member.topics, member.regex = [], "|".join(topics)
@@ -71,7 +71,7 @@ class MixedGroup(RuleBasedStateMachine):
         if who not in self.classic:
             instance_id = f"instance-{who}" if is_static and who not in self.new else None
             self.classic[who] = ClassicConsumer(
-                self.stage, f"classic-{who}", is_eager=is_eager, topics=topics, instance_id=instance_id
+                self.harness, f"classic-{who}", is_eager=is_eager, topics=topics, instance_id=instance_id
             )
         self.classic[who].step()
 
@@ -98,60 +98,60 @@ class MixedGroup(RuleBasedStateMachine):
     def leave_for_a_while(self, who: int) -> None:
         member = self.new.get(who)
         if member is not None and member.instance_id is not None:
-            self.stage.heartbeat(member.member_id, -2, instance_id=member.instance_id)
+            self.harness.heartbeat(member.member_id, -2, instance_id=member.instance_id)
             del self.new[who]
 
     @rule(who=st.sampled_from(PEOPLE), is_classic=st.booleans())
     def vanish(self, who: int, is_classic: bool) -> None:
         (self.classic if is_classic else self.new).pop(who, None)
 
-    # -- the world
+    # -- topics, time and coordinator
 
     @rule(duration_ms=st.sampled_from([100, 2_000, 20_000, 70_000]))
     def pass_time(self, duration_ms: int) -> None:
-        """Those who are there go on with their heartbeats."""
+        """All members send heartbeats."""
         while duration_ms > 0:
             step_ms = min(duration_ms, HEARTBEAT_MS)
-            self.stage.advance(step_ms)
+            self.harness.advance(step_ms)
             duration_ms -= step_ms
             self.round()
 
     @rule(name=st.sampled_from(TOPICS), count=st.integers(1, 4))
     def create_or_grow(self, name: str, count: int) -> None:
-        topic = self.stage.image.topics.get(name)
+        topic = self.harness.image.topics.get(name)
         if topic is None:
-            self.stage.create_topic(name, count)
+            self.harness.create_topic(name, count)
         else:
-            self.stage.grow_topic(name, min(8, len(topic.partitions) + count))
+            self.harness.grow_topic(name, min(8, len(topic.partitions) + count))
 
     @rule(name=st.sampled_from(TOPICS))
     def delete(self, name: str) -> None:
-        if name in self.stage.image.topics:
-            self.stage.delete_topic(name)
+        if name in self.harness.image.topics:
+            self.harness.delete_topic(name)
             for member in self.everyone():
                 member.forget_topic(name)
 
     @rule()
     def move_the_coordinator(self) -> None:
-        self.stage = self.stage.reloaded()
+        self.harness = self.harness.reloaded()
         for member in self.everyone():
-            member.stage = self.stage
+            member.harness = self.harness
         for classic in self.classic.values():
-            if classic.phase in (Phase.JOINING, Phase.SYNCING):  # their answers will never come
+            if classic.phase in (Phase.JOINING, Phase.SYNCING):  # their responses are lost
                 classic._join = classic._sync = None
                 classic.phase = Phase.OUT
 
     @rule(who=st.sampled_from(PEOPLE))
     def move_the_coordinator_before_a_write_is_committed(self, who: int) -> None:
-        """Nobody has heard of such a write, and the next coordinator does not know it."""
+        """Uncommitted writes are lost without a response."""
         member = self.new.get(who)
         if member is not None and member.is_in:
-            written = len(self.stage.log)
+            written = len(self.harness.log)
             member.lose_answer()
-            del self.stage.log[written:]
+            del self.harness.log[written:]
             self.move_the_coordinator()
 
-    # -- what must hold
+    # -- invariants
 
     @invariant()
     def nobody_reads_what_another_one_reads(self) -> None:
@@ -162,14 +162,14 @@ class MixedGroup(RuleBasedStateMachine):
 
     @invariant()
     def the_coordinator_knows_one_owner_at_most(self) -> None:
-        group = self.stage.context.groups.get(GROUP)
+        group = self.harness.context.groups.get(GROUP)
         if isinstance(group, ConsumerGroup):
-            for (topic_id, partition), owners in self.stage.owners().items():
+            for (topic_id, partition), owners in self.harness.owners().items():
                 assert owners == [group.owner_of(topic_id, partition)]
 
     @invariant()
     def what_is_counted_is_what_is_there(self) -> None:
-        group = self.stage.context.groups.get(GROUP)
+        group = self.harness.context.groups.get(GROUP)
         if isinstance(group, ConsumerGroup):
             members = group.members.values()
             assert group.classic_count == sum(member.is_classic for member in members)
@@ -178,17 +178,17 @@ class MixedGroup(RuleBasedStateMachine):
             assert set(group.resolved) <= set(group.subscriptions.regexes)
 
     def teardown(self) -> None:
-        """Left alone, the group comes to rest, and everything is read that somebody subscribes to."""
+        """Without more events, the group becomes stable, and every subscribed partition is read."""
         for classic in self.classic.values():
             if classic.phase is Phase.IN:
-                classic.phase = Phase.OUT  # as a leader does that sees topics change: it joins again
+                classic.phase = Phase.OUT  # like a leader after a topic change: it rejoins
         for _ in range(LONG_ENOUGH):
-            self.stage.advance(HEARTBEAT_MS)
+            self.harness.advance(HEARTBEAT_MS)
             self.round()
             self.nobody_reads_what_another_one_reads()
         wanted = {
             (name, index)
-            for name, topic in self.stage.image.topics.by_name.items()
+            for name, topic in self.harness.image.topics.by_name.items()
             for index in range(len(topic.partitions))
             if any(self.reads(member, name) for member in self.everyone())
         }
@@ -202,7 +202,7 @@ class MixedGroup(RuleBasedStateMachine):
                 member.heartbeat()
             else:
                 member.step()
-        self.stage.advance(0)
+        self.harness.advance(0)
 
     def everyone(self) -> Iterator[HonestMember | ClassicConsumer]:
         yield from self.new.values()
@@ -211,7 +211,7 @@ class MixedGroup(RuleBasedStateMachine):
     def reads(self, member: HonestMember | ClassicConsumer, name: str) -> bool:
         if isinstance(member, ClassicConsumer):
             return name in member.topics
-        known = self.stage.group.members[member.member_id]
+        known = self.harness.group.members[member.member_id]
         return name in known.topics or name in known.regex.split("|")
 
 

@@ -1,4 +1,4 @@
-"""The sticky assignor: even, sticky, and never two copies in one process."""
+"""The sticky task assignor: balanced, sticky, and never a task twice in one process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def part(task_count: int, *, is_stateful: bool = False) -> ConfiguredSubtopology
 
 
 def fresh(*process_ids: str) -> dict[str, Candidate]:
-    """A member in each of these processes, in turn."""
+    """One member for each of these process ids."""
     return {f"member-{n}": Candidate(process_id, NO_TARGET) for n, process_id in enumerate(process_ids)}
 
 
@@ -43,13 +43,13 @@ def test_tasks_are_shared_evenly_and_in_ranges() -> None:
     assert sorted(len(each.active) for each in targets.values()) == [3, 3]
 
 
-def test_processes_are_loaded_by_the_number_of_their_members() -> None:
+def test_processes_get_tasks_in_proportion_to_their_members() -> None:
     targets = assign(fresh("a", "a", "b"), {"0": part(9)}, standby_count=0)
 
     assert [len(targets[f"member-{n}"].active) for n in range(3)] == [3, 3, 3]
 
 
-def test_nothing_moves_when_nothing_changed() -> None:
+def test_an_unchanged_group_keeps_its_assignment() -> None:
     members = fresh("a", "a", "b", "c")
     parts = {"0": part(7, is_stateful=True), "1": part(5)}
     targets = assign(members, parts, standby_count=1)
@@ -69,7 +69,7 @@ def test_a_new_member_takes_only_its_share() -> None:
         assert after[member_id].active < before[member_id].active
 
 
-def test_tasks_of_a_member_that_left_go_to_who_has_their_state() -> None:
+def test_tasks_of_a_member_that_left_go_to_the_member_with_a_standby() -> None:
     members = fresh("a", "b", "c")
     parts = {"0": part(3, is_stateful=True)}
     before = assign(members, parts, standby_count=1)
@@ -91,13 +91,13 @@ def test_only_stateful_tasks_have_standbys() -> None:
     assert sorted(standbys) == [Task("1", 0), Task("1", 1)]
 
 
-def test_copies_that_no_process_is_left_for_are_left_out() -> None:
+def test_standbys_without_a_free_process_are_left_out() -> None:
     targets = assign(fresh("a", "a"), {"0": part(2, is_stateful=True)}, standby_count=2)
 
     assert all(not target.standby for target in targets.values())
 
 
-def test_nobody_gets_nothing_to_do() -> None:
+def test_no_members_get_no_tasks() -> None:
     assert assign({}, {"0": part(1)}, standby_count=0) == {}
     assert assign(fresh("a"), {}, standby_count=1) == {"member-0": NO_TARGET}
 
@@ -128,7 +128,7 @@ def situations(draw: st.DrawFn) -> tuple[dict[str, Candidate], dict[str, Configu
 
 
 @given(situations())
-def test_whatever_was_before_every_task_is_active_once_and_no_process_holds_one_twice(
+def test_after_any_assignment_every_task_is_active_once_and_owned_once_in_a_process(
     situation: tuple[dict[str, Candidate], dict[str, ConfiguredSubtopology], int],
 ) -> None:
     members, parts, standby_count = situation
@@ -162,7 +162,7 @@ def test_active_tasks_that_were_assigned_from_scratch_stay_where_they_are(
 
     twice = assign(again(members, once), parts, standby_count=standby_count)
 
-    # Copies may find a better place: the first time round, some processes were closed to them by chance.
+    # Standbys may move: in the first assignment, some processes had the task already.
     assert {name: each.active for name, each in twice.items()} == {
         name: each.active for name, each in once.items()
     }

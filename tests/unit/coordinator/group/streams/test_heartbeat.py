@@ -1,4 +1,4 @@
-"""What a heartbeat does: joining, epochs, topologies, refusals."""
+"""StreamsGroupHeartbeat: joining, epochs, topologies, errors."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from harness.consumer_groups import ConsumerStage
+from harness.consumer_groups import ConsumerHarness
 from harness.streams_groups import (
     GROUP,
     StreamsApp,
-    StreamsStage,
+    StreamsHarness,
     nothing,
     settle,
     simple_topology,
@@ -30,17 +30,17 @@ from penstock.protocol.messages.streams_group_heartbeat import TaskIds, TaskOffs
 
 
 @pytest.fixture
-def stage() -> StreamsStage:
-    stage = StreamsStage()
-    stage.create_topic("in", 3)
-    return stage
+def harness() -> StreamsHarness:
+    harness = StreamsHarness()
+    harness.create_topic("in", 3)
+    return harness
 
 
 ALL = {Task("0", partition) for partition in range(3)}
 
 
-def test_the_first_member_brings_the_topology_and_gets_all_tasks(stage: StreamsStage) -> None:
-    response = stage.heartbeat("one")
+def test_the_first_member_sets_the_topology_and_gets_all_tasks(harness: StreamsHarness) -> None:
+    response = harness.heartbeat("one")
 
     assert response.error_code is ErrorCode.NONE
     assert (response.member_id, response.member_epoch) == ("one", 2)
@@ -48,31 +48,31 @@ def test_the_first_member_brings_the_topology_and_gets_all_tasks(stage: StreamsS
     assert response.standby_tasks == response.warmup_tasks == []
     assert response.heartbeat_interval_ms == 5000
     assert response.status == []
-    assert stage.group.state_name() == "Stable"
-    assert stage.group.epoch.validated_topology_epoch == 0
+    assert harness.group.state_name() == "Stable"
+    assert harness.group.metadata.validated_topology_epoch == 0
 
 
-def test_a_heartbeat_that_brings_nothing_new_writes_nothing_and_tells_no_tasks(stage: StreamsStage) -> None:
-    joined = stage.heartbeat("one")
-    written = len(stage.log)
+def test_a_heartbeat_without_changes_writes_nothing_and_returns_no_tasks(harness: StreamsHarness) -> None:
+    joined = harness.heartbeat("one")
+    written = len(harness.log)
 
-    response = stage.heartbeat("one", joined.member_epoch)
+    response = harness.heartbeat("one", joined.member_epoch)
 
-    assert len(stage.log) == written
+    assert len(harness.log) == written
     assert response.active_tasks is response.standby_tasks is response.warmup_tasks is None
     assert response.member_epoch == joined.member_epoch
 
 
-def test_a_second_member_waits_until_the_first_has_given_up_its_tasks(stage: StreamsStage) -> None:
-    one, two = StreamsApp(stage, "one"), StreamsApp(stage, "two")
+def test_a_second_member_waits_until_the_first_has_revoked_its_tasks(harness: StreamsHarness) -> None:
+    one, two = StreamsApp(harness, "one"), StreamsApp(harness, "two")
     one.beat()
 
     two.beat()
     assert two.epoch == 3
     assert two.active == set()
-    told = one.beat()
-    assert told.member_epoch == 2
-    assert len(tasks_of(told.active_tasks)) == 2
+    reported = one.beat()
+    assert reported.member_epoch == 2
+    assert len(tasks_of(reported.active_tasks)) == 2
     two.beat()
     assert two.active == set()
 
@@ -80,41 +80,41 @@ def test_a_second_member_waits_until_the_first_has_given_up_its_tasks(stage: Str
     assert one.epoch == 3
     two.beat()
     assert two.active == ALL - one.active
-    assert stage.group.state_name() == "Stable"
+    assert harness.group.state_name() == "Stable"
 
 
-def test_who_lost_an_answer_may_come_with_the_epoch_before(stage: StreamsStage) -> None:
-    one, two = StreamsApp(stage, "one"), StreamsApp(stage, "two")
+def test_a_member_that_missed_a_response_may_send_the_previous_epoch(harness: StreamsHarness) -> None:
+    one, two = StreamsApp(harness, "one"), StreamsApp(harness, "two")
     settle(one)
     settle(one, two)
-    member = stage.group.members["one"]
+    member = harness.group.members["one"]
     assert (member.previous_epoch, member.epoch) == (2, 3)
 
-    response = stage.heartbeat("one", 2, owned={**nothing(), "active": set(member.assigned.active)})
+    response = harness.heartbeat("one", 2, owned={**nothing(), "active": set(member.assigned.active)})
 
     assert response.error_code is ErrorCode.NONE
     assert response.member_epoch == 3
 
 
-def test_who_missed_that_it_has_to_give_up_tasks_is_told_again(stage: StreamsStage) -> None:
-    one, two = StreamsApp(stage, "one"), StreamsApp(stage, "two")
+def test_a_member_that_missed_its_revocation_gets_it_again(harness: StreamsHarness) -> None:
+    one, two = StreamsApp(harness, "one"), StreamsApp(harness, "two")
     settle(one)
     two.beat()
-    lost = stage.heartbeat("one", one.epoch, owned=one.owned)
+    lost = harness.heartbeat("one", one.epoch, owned=one.owned)
     assert len(tasks_of(lost.active_tasks)) == 2
 
-    again = stage.heartbeat("one", one.epoch, owned=one.owned)
+    again = harness.heartbeat("one", one.epoch, owned=one.owned)
 
     assert again.active_tasks == lost.active_tasks
 
 
-def test_who_missed_what_it_was_given_is_told_again(stage: StreamsStage) -> None:
-    one, two = StreamsApp(stage, "one"), StreamsApp(stage, "two")
+def test_a_member_that_missed_its_assignment_gets_it_again(harness: StreamsHarness) -> None:
+    one, two = StreamsApp(harness, "one"), StreamsApp(harness, "two")
     settle(one)
     two.beat()
     one.beat()
     one.beat()
-    stage.heartbeat("two", two.epoch, owned=two.owned)
+    harness.heartbeat("two", two.epoch, owned=two.owned)
 
     two.beat()
 
@@ -126,82 +126,82 @@ def test_who_missed_what_it_was_given_is_told_again(stage: StreamsStage) -> None
     [(2, None), (2, {**nothing(), "active": ALL}), (1, nothing()), (4, nothing())],
     ids=["says nothing of its tasks", "has too many tasks", "is two behind", "is ahead"],
 )
-def test_other_epochs_are_fenced(stage: StreamsStage, epoch: int, owned: Any) -> None:
-    one, two = StreamsApp(stage, "one"), StreamsApp(stage, "two")
+def test_other_epochs_are_fenced(harness: StreamsHarness, epoch: int, owned: Any) -> None:
+    one, two = StreamsApp(harness, "one"), StreamsApp(harness, "two")
     settle(one)
     settle(one, two)
 
-    assert stage.heartbeat("one", epoch, owned=owned).error_code is ErrorCode.FENCED_MEMBER_EPOCH
+    assert harness.heartbeat("one", epoch, owned=owned).error_code is ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_unknown_groups_and_members(stage: StreamsStage) -> None:
-    assert stage.heartbeat("one", 1).error_code is ErrorCode.GROUP_ID_NOT_FOUND
-    assert stage.heartbeat("one", -1).error_code is ErrorCode.GROUP_ID_NOT_FOUND
-    stage.heartbeat("one")
-    assert stage.heartbeat("two", 1).error_code is ErrorCode.UNKNOWN_MEMBER_ID
-    assert stage.heartbeat("two", -1).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+def test_unknown_groups_and_members(harness: StreamsHarness) -> None:
+    assert harness.heartbeat("one", 1).error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert harness.heartbeat("one", -1).error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    harness.heartbeat("one")
+    assert harness.heartbeat("two", 1).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert harness.heartbeat("two", -1).error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_group_of_another_type_is_left_alone_while_it_has_members(stage: StreamsStage) -> None:
-    ConsumerStage.heartbeat(stage, "reader", topics=["in"], group_id=GROUP)
+def test_a_group_of_another_type_with_members_is_not_replaced(harness: StreamsHarness) -> None:
+    ConsumerHarness.heartbeat(harness, "reader", topics=["in"], group_id=GROUP)
 
-    response = stage.heartbeat("one")
+    response = harness.heartbeat("one")
 
     assert response.error_code is ErrorCode.GROUP_ID_NOT_FOUND
-    assert stage.heartbeat("one", 1).error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert harness.heartbeat("one", 1).error_code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_member_that_leaves_takes_its_tasks_with_it(stage: StreamsStage) -> None:
-    one, two = StreamsApp(stage, "one"), StreamsApp(stage, "two")
+def test_the_tasks_of_a_member_that_leaves_are_free(harness: StreamsHarness) -> None:
+    one, two = StreamsApp(harness, "one"), StreamsApp(harness, "two")
     settle(one, two)
 
-    response = stage.heartbeat("one", -1)
+    response = harness.heartbeat("one", -1)
 
     assert (response.member_id, response.member_epoch, response.status) == ("one", -1, [])
-    assert stage.group.state_name() == "Assigning"
+    assert harness.group.state_name() == "Assigning"
     settle(two)
     assert two.active == ALL
 
 
-def test_a_full_group_takes_nobody_in() -> None:
-    stage = StreamsStage({"group.streams.max.size": "1"})
-    stage.create_topic("in", 1)
-    stage.heartbeat("one")
+def test_a_full_group_accepts_no_member() -> None:
+    harness = StreamsHarness({"group.streams.max.size": "1"})
+    harness.create_topic("in", 1)
+    harness.heartbeat("one")
 
-    assert stage.heartbeat("two").error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert harness.heartbeat("two").error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_what_a_member_says_anew_begins_an_epoch(stage: StreamsStage) -> None:
-    stage.heartbeat("one")
+def test_changed_member_metadata_begins_a_new_epoch(harness: StreamsHarness) -> None:
+    harness.heartbeat("one")
 
-    response = stage.heartbeat("one", 2, rack_id="rack", owned={**nothing(), "active": ALL})
+    response = harness.heartbeat("one", 2, rack_id="rack", owned={**nothing(), "active": ALL})
 
     assert response.member_epoch == 3
-    assert stage.group.members["one"].rack_id == "rack"
-    moved = stage.heartbeat("one", 3, client=Client("other", "/127.0.0.2"))
+    assert harness.group.members["one"].rack_id == "rack"
+    moved = harness.heartbeat("one", 3, client=Client("other", "/127.0.0.2"))
     assert moved.member_epoch == 4
-    assert stage.group.members["one"].client_host == "/127.0.0.2"
+    assert harness.group.members["one"].client_host == "/127.0.0.2"
 
 
 # -- topologies
 
 
-def test_a_topology_can_not_be_changed(stage: StreamsStage) -> None:
-    stage.heartbeat("one")
-    stage.create_topic("other", 1)
+def test_a_topology_cannot_be_changed(harness: StreamsHarness) -> None:
+    harness.heartbeat("one")
+    harness.create_topic("other", 1)
 
-    different = stage.heartbeat("two", topology=topology(subtopology(sources=["other"])))
-    newer = stage.heartbeat("two", topology=simple_topology(epoch=1))
+    different = harness.heartbeat("two", topology=topology(subtopology(sources=["other"])))
+    newer = harness.heartbeat("two", topology=simple_topology(epoch=1))
 
     assert different.error_code is newer.error_code is ErrorCode.INVALID_REQUEST
-    assert "two" not in stage.group.members
+    assert "two" not in harness.group.members
 
 
-def test_a_member_with_an_older_topology_is_told(stage: StreamsStage) -> None:
-    stage.heartbeat("one", topology=simple_topology(epoch=3))
+def test_a_member_with_an_older_topology_gets_a_status(harness: StreamsHarness) -> None:
+    harness.heartbeat("one", topology=simple_topology(epoch=3))
 
-    joined = stage.heartbeat("two", topology=topology(subtopology(sources=["gone"]), epoch=2))
-    later = stage.heartbeat("two", joined.member_epoch)
+    joined = harness.heartbeat("two", topology=topology(subtopology(sources=["gone"]), epoch=2))
+    later = harness.heartbeat("two", joined.member_epoch)
 
     assert joined.error_code is ErrorCode.NONE
     assert statuses(joined) == statuses(later) == [StatusCode.STALE_TOPOLOGY]
@@ -226,16 +226,16 @@ def test_a_member_with_an_older_topology_is_told(stage: StreamsStage) -> None:
         topology(subtopology(repartitions=[topic_info("circle")], sinks=["circle"])),
     ],
 )
-def test_topologies_that_can_not_work_are_refused(stage: StreamsStage, bad: Any) -> None:
-    assert stage.heartbeat("one", topology=bad).error_code is ErrorCode.STREAMS_INVALID_TOPOLOGY
-    assert stage.log == []
+def test_invalid_topologies_are_refused(harness: StreamsHarness, bad: Any) -> None:
+    assert harness.heartbeat("one", topology=bad).error_code is ErrorCode.STREAMS_INVALID_TOPOLOGY
+    assert harness.log == []
 
 
-def test_a_good_topology_passes() -> None:
+def test_a_valid_topology_is_accepted() -> None:
     check_topology(simple_topology())
 
 
-# -- requests that are wrong in themselves
+# -- invalid requests
 
 
 @pytest.mark.parametrize(
@@ -262,48 +262,48 @@ def test_a_good_topology_passes() -> None:
     ],
     ids=lambda fields: ", ".join(
         fields
-    ),  # not the values: some are sets, whose order differs between workers
+    ),  # without the values: some are sets, whose order differs between test workers
 )
-def test_wrong_requests_are_refused_before_any_group_is_looked_at(
-    stage: StreamsStage, fields: dict[str, Any]
+def test_invalid_requests_are_refused_before_a_group_is_created(
+    harness: StreamsHarness, fields: dict[str, Any]
 ) -> None:
-    assert stage.heartbeat(**fields).error_code is ErrorCode.INVALID_REQUEST
-    assert stage.log == []
+    assert harness.heartbeat(**fields).error_code is ErrorCode.INVALID_REQUEST
+    assert harness.log == []
 
 
-def test_source_topics_by_pattern_are_not_supported(stage: StreamsStage) -> None:
+def test_source_topics_by_pattern_are_not_supported(harness: StreamsHarness) -> None:
     part = subtopology(sources=["in"])
     part.source_topic_regex = ["in.*"]
 
-    assert stage.heartbeat(topology=topology(part)).error_code is ErrorCode.INVALID_REQUEST
+    assert harness.heartbeat(topology=topology(part)).error_code is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(("subtopology_id", "partition"), [("0", 3), ("0", -1), ("other", 0)])
 def test_tasks_that_do_not_exist_are_refused(
-    stage: StreamsStage, subtopology_id: str, partition: int
+    harness: StreamsHarness, subtopology_id: str, partition: int
 ) -> None:
-    stage.heartbeat("one")
+    harness.heartbeat("one")
     tasks = [TaskIds(subtopology_id=subtopology_id, partitions=[partition])]
 
-    response = stage.heartbeat("one", 2, active_tasks=tasks, standby_tasks=[], warmup_tasks=[])
+    response = harness.heartbeat("one", 2, active_tasks=tasks, standby_tasks=[], warmup_tasks=[])
 
     assert response.error_code is ErrorCode.INVALID_REQUEST
 
 
-def test_a_refused_write_leaves_everything_as_it_was(stage: StreamsStage) -> None:
-    stage.refuse = ErrorCode.NOT_COORDINATOR
+def test_a_refused_write_changes_nothing(harness: StreamsHarness) -> None:
+    harness.refuse = ErrorCode.NOT_COORDINATOR
     with pytest.raises(Refused):
-        stage.beat("one")
-    assert GROUP not in stage.context.groups
+        harness.beat("one")
+    assert GROUP not in harness.context.groups
 
-    stage.refuse = None
-    stage.heartbeat("one")
-    stage.create_topic("unrelated", 1)
-    stage.grow_topic("in", 5)
-    stage.refuse = ErrorCode.NOT_COORDINATOR
+    harness.refuse = None
+    harness.heartbeat("one")
+    harness.create_topic("unrelated", 1)
+    harness.grow_topic("in", 5)
+    harness.refuse = ErrorCode.NOT_COORDINATOR
     with pytest.raises(Refused):
-        stage.beat("one", 2)
-    stage.refuse = None
+        harness.beat("one", 2)
+    harness.refuse = None
 
-    assert stage.heartbeat("one", 2).member_epoch == 3
-    assert len(stage.group.members["one"].assigned.active) == 5
+    assert harness.heartbeat("one", 2).member_epoch == 3
+    assert len(harness.group.members["one"].assigned.active) == 5

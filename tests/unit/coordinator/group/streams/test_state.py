@@ -1,4 +1,4 @@
-"""State: what is replayed, what is told of it, and what offsets ask."""
+"""Replay, describe, and the `Group` interface of streams groups."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from harness.consumer_groups import ConsumerStage
+from harness.consumer_groups import ConsumerHarness
 from harness.streams_groups import (
     GROUP,
     StreamsApp,
-    StreamsStage,
+    StreamsHarness,
     counting_topology,
     settle,
     statuses,
@@ -24,53 +24,55 @@ from penstock.protocol.messages.streams_group_heartbeat import Endpoint
 
 
 @pytest.fixture
-def stage() -> StreamsStage:
-    stage = StreamsStage()
-    stage.create_topic("in", 2)
-    return stage
+def harness() -> StreamsHarness:
+    harness = StreamsHarness()
+    harness.create_topic("in", 2)
+    return harness
 
 
-def counting_stage(properties: dict[str, str] | None = None) -> StreamsStage:
-    stage = StreamsStage(properties)
+def counting_harness(properties: dict[str, str] | None = None) -> StreamsHarness:
+    harness = StreamsHarness(properties)
     for name in ("in", "words", "counts"):
-        stage.create_topic(name, 2)
-    return stage
+        harness.create_topic(name, 2)
+    return harness
 
 
 # -- replay
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_whatever_order_compaction_leaves_the_state_is_the_same(seed: int) -> None:
-    stage = counting_stage({"group.streams.num.standby.replicas": "1"})
-    apps = [StreamsApp(stage, name, topology=counting_topology()) for name in ("one", "two", "three")]
+def test_the_state_does_not_depend_on_the_order_that_compaction_leaves(seed: int) -> None:
+    harness = counting_harness({"group.streams.num.standby.replicas": "1"})
+    apps = [StreamsApp(harness, name, topology=counting_topology()) for name in ("one", "two", "three")]
     settle(*apps)
     apps[2].leave()
     apps[0].beat()
-    records = stage.compacted()
+    records = harness.compacted()
     random.Random(seed).shuffle(records)
 
-    other = StreamsStage(image=stage.image)
+    other = StreamsHarness(image=harness.image)
     other.load(records)
 
-    assert dict(other.group.members) == dict(stage.group.members)
-    assert dict(other.group.targets) == dict(stage.group.targets)
-    assert other.group.epoch == stage.group.epoch
-    assert other.group.target_epoch == stage.group.target_epoch
-    assert other.group.topology == stage.group.topology
-    assert other.group.state_name() == stage.group.state_name()
+    assert dict(other.group.members) == dict(harness.group.members)
+    assert dict(other.group.targets) == dict(harness.group.targets)
+    assert other.group.epoch == harness.group.epoch
+    assert other.group.target_epoch == harness.group.target_epoch
+    assert other.group.topology == harness.group.topology
+    assert other.group.state_name() == harness.group.state_name()
     for task in (Task(part, index) for part in "01" for index in range(2)):
-        assert other.group.is_active_anywhere(task) == stage.group.is_active_anywhere(task)
+        assert other.group.is_active_anywhere(task) == harness.group.is_active_anywhere(task)
         for app in apps:
             process_id = f"process of {app.member_id}"
-            assert other.group.is_held_in(process_id, task) == stage.group.is_held_in(process_id, task)
+            assert other.group.is_owned_by_process(process_id, task) == harness.group.is_owned_by_process(
+                process_id, task
+            )
 
 
-def test_a_new_owner_of_the_shard_goes_on_where_the_old_one_stopped(stage: StreamsStage) -> None:
-    one, two = StreamsApp(stage, "one"), StreamsApp(stage, "two")
+def test_a_new_coordinator_continues_where_the_old_one_stopped(harness: StreamsHarness) -> None:
+    one, two = StreamsApp(harness, "one"), StreamsApp(harness, "two")
     settle(one, two)
-    other = stage.restarted()
-    one.stage = two.stage = other
+    other = harness.restarted()
+    one.harness = two.harness = other
     written = len(other.log)
 
     one.beat()
@@ -80,63 +82,63 @@ def test_a_new_owner_of_the_shard_goes_on_where_the_old_one_stopped(stage: Strea
     assert one.active | two.active == {Task("0", 0), Task("0", 1)}
 
 
-def test_a_new_owner_notices_topics_that_changed_meanwhile(stage: StreamsStage) -> None:
-    one = StreamsApp(stage, "one")
+def test_a_new_coordinator_notices_changed_topics(harness: StreamsHarness) -> None:
+    one = StreamsApp(harness, "one")
     settle(one)
-    other = stage.restarted()
+    other = harness.restarted()
     other.grow_topic("in", 3)
-    one.stage = other
+    one.harness = other
 
     settle(one)
 
     assert len(one.active) == 3
 
 
-def test_a_deleted_group_is_gone(stage: StreamsStage) -> None:
-    one = StreamsApp(stage, "one")
+def test_a_deleted_group_is_removed(harness: StreamsHarness) -> None:
+    one = StreamsApp(harness, "one")
     settle(one)
     with pytest.raises(Refused) as refused:
-        stage.group.check_delete()
+        harness.group.check_delete()
     assert refused.value.error is ErrorCode.NON_EMPTY_GROUP
     one.leave()
 
-    stage.group.check_delete()
-    stage.load(stage.group.tombstones())
+    harness.group.check_delete()
+    harness.load(harness.group.tombstones())
 
-    assert GROUP not in stage.context.groups
-    assert stage.restarted().context.groups.get(GROUP) is None
-
-
-def test_an_empty_classic_group_gives_way(stage: StreamsStage) -> None:
-    stage.context.groups[GROUP] = ClassicGroup(stage.context, GROUP)
-
-    assert stage.heartbeat("one").error_code is ErrorCode.NONE
-    assert stage.group.members.keys() == {"one"}
+    assert GROUP not in harness.context.groups
+    assert harness.restarted().context.groups.get(GROUP) is None
 
 
-def test_a_state_of_newer_software_makes_a_member_begin_anew(stage: StreamsStage) -> None:
-    one = StreamsApp(stage, "one")
+def test_an_empty_classic_group_is_replaced(harness: StreamsHarness) -> None:
+    harness.context.groups[GROUP] = ClassicGroup(harness.context, GROUP)
+
+    assert harness.heartbeat("one").error_code is ErrorCode.NONE
+    assert harness.group.members.keys() == {"one"}
+
+
+def test_a_member_with_an_unknown_state_has_to_rejoin(harness: StreamsHarness) -> None:
+    one = StreamsApp(harness, "one")
     settle(one)
-    place = next(record for record in reversed(stage.log) if "Current" in type(record.key).__name__)
+    place = next(record for record in reversed(harness.log) if "Current" in type(record.key).__name__)
     assert place.value is not None
     place.value.state = 77
-    stage.load([place])
+    harness.load([place])
 
     assert one.beat().error_code is ErrorCode.FENCED_MEMBER_EPOCH
     settle(one)
-    assert stage.group.state_name() == "Stable"
+    assert harness.group.state_name() == "Stable"
 
 
-# -- describing
+# -- describe
 
 
-def test_a_group_is_described(stage: StreamsStage) -> None:
-    stage = counting_stage({"group.streams.num.standby.replicas": "1"})
-    one = StreamsApp(stage, "one", topology=counting_topology(), endpoint=Endpoint(host="h", port=80))
-    two = StreamsApp(stage, "two", topology=counting_topology())
+def test_a_group_is_described(harness: StreamsHarness) -> None:
+    harness = counting_harness({"group.streams.num.standby.replicas": "1"})
+    one = StreamsApp(harness, "one", topology=counting_topology(), endpoint=Endpoint(host="h", port=80))
+    two = StreamsApp(harness, "two", topology=counting_topology())
     settle(one, two)
 
-    group = stage.streams.describe(GROUP)
+    group = harness.streams.describe(GROUP)
 
     assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Stable", 3, 3)
     assert group.topology is not None
@@ -155,23 +157,23 @@ def test_a_group_is_described(stage: StreamsStage) -> None:
     assert (described.member_epoch, described.topology_epoch, described.is_classic) == (3, 0, False)
 
 
-def test_only_committed_state_is_described(stage: StreamsStage) -> None:
-    stage.heartbeat("one")
-    stage.is_committing = False
+def test_only_committed_state_is_described(harness: StreamsHarness) -> None:
+    harness.heartbeat("one")
+    harness.is_committing = False
 
-    stage.heartbeat("two")
+    harness.heartbeat("two")
 
-    assert [member.member_id for member in stage.streams.describe(GROUP).members] == ["one"]
-    assert stage.streams.describe(GROUP).group_epoch == 2
-    stage.commit()
-    assert [member.member_id for member in stage.streams.describe(GROUP).members] == ["one", "two"]
+    assert [member.member_id for member in harness.streams.describe(GROUP).members] == ["one"]
+    assert harness.streams.describe(GROUP).group_epoch == 2
+    harness.commit()
+    assert [member.member_id for member in harness.streams.describe(GROUP).members] == ["one", "two"]
 
 
-def test_a_topology_that_is_not_ready_is_described_as_it_was_given() -> None:
-    stage = StreamsStage()
-    StreamsApp(stage, "one", topology=counting_topology()).beat()
+def test_a_topology_that_is_not_ready_is_described_without_configured_partition_counts() -> None:
+    harness = StreamsHarness()
+    StreamsApp(harness, "one", topology=counting_topology()).beat()
 
-    group = stage.streams.describe(GROUP)
+    group = harness.streams.describe(GROUP)
 
     assert group.group_state == "NotReady"
     assert group.topology is not None
@@ -179,25 +181,25 @@ def test_a_topology_that_is_not_ready_is_described_as_it_was_given() -> None:
     assert group.topology.subtopologies[1].state_changelog_topics[0].partitions == 0
 
 
-def test_what_is_not_a_streams_group_is_not_found(stage: StreamsStage) -> None:
-    ConsumerStage.heartbeat(stage, "reader", topics=["in"], group_id="readers")
+def test_groups_of_other_types_are_not_found(harness: StreamsHarness) -> None:
+    ConsumerHarness.heartbeat(harness, "reader", topics=["in"], group_id="readers")
 
-    for group_id in ("nobody", "readers"):
+    for group_id in ("unknown-member", "readers"):
         with pytest.raises(Refused) as refused:
-            stage.streams.describe(group_id)
+            harness.streams.describe(group_id)
         assert refused.value.error is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 # -- standbys, shutdown, endpoints
 
 
-def test_standbys_are_a_setting_of_the_group_that_may_change() -> None:
-    stage = counting_stage()
-    one, two = (StreamsApp(stage, name, topology=counting_topology()) for name in ("one", "two"))
+def test_the_number_of_standbys_is_a_group_setting_that_may_change() -> None:
+    harness = counting_harness()
+    one, two = (StreamsApp(harness, name, topology=counting_topology()) for name in ("one", "two"))
     settle(one, two)
     assert one.standby == two.standby == set()
 
-    stage.set_for_group("streams.num.standby.replicas", "1")
+    harness.set_for_group("streams.num.standby.replicas", "1")
     settle(one, two)
 
     stateful = {Task("1", 0), Task("1", 1)}
@@ -205,21 +207,21 @@ def test_standbys_are_a_setting_of_the_group_that_may_change() -> None:
     assert not one.standby & one.active
 
 
-def test_a_member_may_ask_for_the_whole_application_to_shut_down(stage: StreamsStage) -> None:
-    one, two = StreamsApp(stage, "one"), StreamsApp(stage, "two")
+def test_a_member_may_ask_for_the_whole_application_to_shut_down(harness: StreamsHarness) -> None:
+    one, two = StreamsApp(harness, "one"), StreamsApp(harness, "two")
     settle(one, two)
 
-    stage.heartbeat("one", -1, shutdown_application=True)
+    harness.heartbeat("one", -1, shutdown_application=True)
 
     response = two.beat()
     assert StatusCode.SHUTDOWN_APPLICATION in statuses(response)
     two.leave()
-    assert statuses(StreamsApp(stage, "three").beat()) == []
+    assert statuses(StreamsApp(harness, "three").beat()) == []
 
 
-def test_members_learn_which_partitions_are_served_where(stage: StreamsStage) -> None:
-    one = StreamsApp(stage, "one", endpoint=Endpoint(host="a", port=1))
-    two = StreamsApp(stage, "two", endpoint=Endpoint(host="b", port=2))
+def test_members_get_the_partitions_of_all_endpoints(harness: StreamsHarness) -> None:
+    one = StreamsApp(harness, "one", endpoint=Endpoint(host="a", port=1))
+    two = StreamsApp(harness, "two", endpoint=Endpoint(host="b", port=2))
     settle(one, two)
     one.endpoint_epoch = -1
 
@@ -234,20 +236,20 @@ def test_members_learn_which_partitions_are_served_where(stage: StreamsStage) ->
     }
     assert served["a"] | served["b"] == {("in", 0), ("in", 1)}
     assert not served["a"] & served["b"]
-    assert response.endpoint_information_epoch == stage.group.endpoint_epoch
+    assert response.endpoint_information_epoch == harness.group.endpoint_epoch
     assert one.beat().partitions_by_user_endpoint is None
 
 
-def test_without_endpoints_nothing_is_told_of_them(stage: StreamsStage) -> None:
-    assert stage.heartbeat("one").partitions_by_user_endpoint is None
-    assert stage.group.endpoint_epoch == 0
+def test_without_endpoints_the_response_has_none(harness: StreamsHarness) -> None:
+    assert harness.heartbeat("one").partitions_by_user_endpoint is None
+    assert harness.group.endpoint_epoch == 0
 
 
 # -- offsets
 
 
-def commit_check(stage: StreamsStage, member_id: str, epoch: int, *, version: int = 9, txn: bool = False):  # type: ignore[no-untyped-def]
-    return stage.group.check_offset_commit(
+def commit_check(harness: StreamsHarness, member_id: str, epoch: int, *, version: int = 9, txn: bool = False):  # type: ignore[no-untyped-def]
+    return harness.group.check_offset_commit(
         member_id=member_id,
         instance_id=None,
         generation_or_epoch=epoch,
@@ -256,12 +258,12 @@ def commit_check(stage: StreamsStage, member_id: str, epoch: int, *, version: in
     )
 
 
-def test_members_commit_in_their_epoch(stage: StreamsStage) -> None:
-    settle(StreamsApp(stage, "one"))
+def test_members_commit_in_their_epoch(harness: StreamsHarness) -> None:
+    settle(StreamsApp(harness, "one"))
 
-    assert commit_check(stage, "one", 2) is None
-    assert commit_check(stage, "one", 2, version=0, txn=True) is None
-    assert commit_check(stage, "", -1, txn=True) is None
+    assert commit_check(harness, "one", 2) is None
+    assert commit_check(harness, "one", 2, version=0, txn=True) is None
+    assert commit_check(harness, "", -1, txn=True) is None
     for member_id, epoch, version, error in (
         ("two", 2, 9, ErrorCode.UNKNOWN_MEMBER_ID),
         ("", -1, 9, ErrorCode.UNKNOWN_MEMBER_ID),
@@ -269,40 +271,40 @@ def test_members_commit_in_their_epoch(stage: StreamsStage) -> None:
         ("one", 3, 9, ErrorCode.STALE_MEMBER_EPOCH),
     ):
         with pytest.raises(Refused) as refused:
-            commit_check(stage, member_id, epoch, version=version)
+            commit_check(harness, member_id, epoch, version=version)
         assert refused.value.error is error
 
 
-def test_a_member_that_is_behind_commits_what_it_has_held_since(stage: StreamsStage) -> None:
-    one, two = StreamsApp(stage, "one"), StreamsApp(stage, "two")
+def test_a_member_with_an_older_epoch_commits_partitions_it_has_owned_since(harness: StreamsHarness) -> None:
+    one, two = StreamsApp(harness, "one"), StreamsApp(harness, "two")
     settle(one)
     settle(one, two)
-    stage.create_topic("other", 2)
+    harness.create_topic("other", 2)
     (kept,), (lost,) = one.active, two.active
 
-    check = commit_check(stage, "one", 2)
+    check = commit_check(harness, "one", 2)
 
-    check(stage.id_of("in"), kept.partition)
+    check(harness.id_of("in"), kept.partition)
     for topic, partition in (("in", lost.partition), ("other", 0)):
         with pytest.raises(Refused) as refused:
-            check(stage.id_of(topic), partition)
+            check(harness.id_of(topic), partition)
         assert refused.value.error is ErrorCode.STALE_MEMBER_EPOCH
     with pytest.raises(Refused) as refused:
-        commit_check(stage, "two", 2)(stage.id_of("in"), lost.partition)
+        commit_check(harness, "two", 2)(harness.id_of("in"), lost.partition)
     assert refused.value.error is ErrorCode.STALE_MEMBER_EPOCH
 
 
-def test_an_empty_group_takes_commits_of_anybody(stage: StreamsStage) -> None:
-    one = StreamsApp(stage, "one")
+def test_an_empty_group_accepts_commits_without_a_member(harness: StreamsHarness) -> None:
+    one = StreamsApp(harness, "one")
     settle(one)
     one.leave()
 
-    assert commit_check(stage, "", -1) is None
+    assert commit_check(harness, "", -1) is None
 
 
-def test_who_fetches_offsets_must_be_who_it_says(stage: StreamsStage) -> None:
-    settle(StreamsApp(stage, "one"))
-    group = stage.group
+def test_a_fetch_with_a_member_id_must_come_from_that_member(harness: StreamsHarness) -> None:
+    settle(StreamsApp(harness, "one"))
+    group = harness.group
 
     group.check_offset_fetch(member_id=None, member_epoch=-1)
     group.check_offset_fetch(member_id="one", member_epoch=2)
@@ -316,10 +318,10 @@ def test_who_fetches_offsets_must_be_who_it_says(stage: StreamsStage) -> None:
         assert refused.value.error is error
 
 
-def test_offsets_of_topics_that_are_read_are_kept(stage: StreamsStage) -> None:
-    one = StreamsApp(stage, "one")
+def test_offsets_of_subscribed_topics_are_kept(harness: StreamsHarness) -> None:
+    one = StreamsApp(harness, "one")
     settle(one)
-    group = stage.group
+    group = harness.group
     group.check_offset_delete()
 
     assert group.is_subscribed_to("in")
