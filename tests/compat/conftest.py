@@ -9,16 +9,12 @@ import pytest
 from compat.clients.java import JavaTools
 from compat.groups.members import Client, Host
 from harness.brokers import Broker
+from harness.group_timeouts import SHORT_GROUP_TIMEOUTS
 
 # Groups that settle in tenths of a second, so that a test can watch several generations.
 GROUP_SETTINGS = {
-    "group.initial.rebalance.delay.ms": "0",
-    "group.min.session.timeout.ms": "1000",
-    "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "200",
-    "group.consumer.min.session.timeout.ms": "1000",
+    **SHORT_GROUP_TIMEOUTS,
     "group.consumer.session.timeout.ms": "6000",
-    "group.consumer.assignment.interval.ms": "0",
     "group.streams.min.heartbeat.interval.ms": "100",
     "group.streams.heartbeat.interval.ms": "200",
     "group.streams.min.session.timeout.ms": "1000",
@@ -27,7 +23,9 @@ GROUP_SETTINGS = {
     "group.streams.assignment.interval.ms": "0",
     "offsets.topic.num.partitions": "5",
 }
-# And few partitions for transactions, which a broker that was killed loads sooner.
+# A KRaft broker that was killed registers again only after its old session has expired.
+SHORT_BROKER_SESSION = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
+# Few partitions for transactions, which a killed broker loads faster.
 TRANSACTION_SETTINGS = {
     **GROUP_SETTINGS,
     "group.consumer.session.timeout.ms": "3000",
@@ -49,7 +47,7 @@ def java_tools() -> Iterator[JavaTools]:
 def group_cluster(
     tmp_path_factory: pytest.TempPathFactory, make_broker: Callable[..., Broker]
 ) -> Iterator[Broker]:
-    """One running broker whose groups settle fast, shared by all tests of groups in this process."""
+    """A running broker whose groups settle fast, shared by all group tests in this process."""
     broker = make_broker(tmp_path_factory.mktemp("group-cluster"), settings=GROUP_SETTINGS)
     broker.start()
     yield broker
@@ -61,7 +59,7 @@ def group_cluster(
 def transaction_cluster(
     tmp_path_factory: pytest.TempPathFactory, make_broker: Callable[..., Broker]
 ) -> Iterator[Broker]:
-    """One running broker, shared by the tests of transactions in this process that leave it as it is."""
+    """A running broker, shared by the transaction tests in this process that do not stop it."""
     broker = make_broker(tmp_path_factory.mktemp("transaction-cluster"), settings=TRANSACTION_SETTINGS)
     broker.start()
     yield broker
@@ -71,7 +69,7 @@ def transaction_cluster(
 
 @pytest.fixture(scope="module")
 def host_of() -> Iterator[StartHost]:
-    """The host of a client's members: started when it is first asked for, and shared by the tests of a module."""
+    """The host process of a client's members: started on first use, and shared by the tests of a module."""
     hosts: dict[tuple[str, ...], Host] = {}
 
     def find_host(client: Client) -> Host:

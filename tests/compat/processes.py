@@ -1,6 +1,6 @@
-"""Programs in several languages that take orders and tell what happens, both as one JSON document a line.
+"""Programs in several languages that take commands and report events, each as one line of JSON.
 
-A program ends when its stdin does. Whoever starts one is told each event, and the end, on a thread of its own.
+A program exits when its stdin is closed. Its events, and its end, are reported on a thread.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ PROGRAMS = Path(__file__).parent / "programs"
 NODE_MODULES = ROOT / ".cache" / "programs" / "kafkajs" / "node_modules"
 GO_PROGRAM = ROOT / ".cache" / "programs" / "franz-go" / "members"
 END_SECONDS = 30.0
-COMPLAINT_BYTES = 4096
+ERROR_OUTPUT_BYTES = 4096
 
 Command = Callable[[], Sequence[str]]
-"""Found out when it is needed: only then has what it names to be installed."""
+"""Looked up on use, so that only needed programs must be installed."""
 
 
 class Program:
-    """A running program. `take` gets what it tells, `end` what it complained of last."""
+    """A running program. `take` gets its events, `end` its last error output."""
 
     def __init__(
         self, command: Sequence[str], *, take: Callable[[dict[str, Any]], None], end: Callable[[str], None]
@@ -56,7 +56,7 @@ class Program:
         self._process.stdin.flush()
 
     def freeze(self) -> None:
-        """It stops in the middle of whatever it does, and knows nothing of it."""
+        """Freeze the process: it stops in the middle of its work, without noticing."""
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -68,7 +68,7 @@ class Program:
         self._wait()
 
     def leave(self) -> None:
-        """Returns at once, while the program may still be busy with leaving."""
+        """Return at once, while the program may still be leaving."""
         assert self._process.stdin is not None
         self._process.stdin.close()
 
@@ -94,14 +94,14 @@ class Program:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if not line.endswith("\n"):
-                break  # killed in the middle of a word
+                break  # killed in the middle of a line
             self._take(json.loads(line))
         self._end(self._complaint())
 
     def _complaint(self) -> str:
         size = os.fstat(self._errors.fileno()).st_size
-        words = os.pread(self._errors.fileno(), COMPLAINT_BYTES, max(0, size - COMPLAINT_BYTES))
-        return words.decode("utf-8", "replace")
+        data = os.pread(self._errors.fileno(), ERROR_OUTPUT_BYTES, max(0, size - ERROR_OUTPUT_BYTES))
+        return data.decode("utf-8", "replace")
 
 
 def python(program: str, interpreter: str | Path = sys.executable) -> Command:

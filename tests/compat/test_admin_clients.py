@@ -1,4 +1,4 @@
-"""Administration by the Python clients: confluent-kafka and aiokafka here, kafka-python as a program of its own."""
+"""Administration by Python clients: confluent-kafka and aiokafka here, kafka-python as a separate program."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def confluent(cluster: Broker) -> AdminClient:
 
 
 def only(futures: dict[Any, Future[Any]]) -> Any:
-    """The one result of an operation on one thing."""
+    """The only result of an operation."""
     [future] = futures.values()
     return future.result(WAIT_SECONDS)
 
@@ -92,10 +92,10 @@ def test_confluent_creates_describes_grows_and_deletes(confluent: AdminClient) -
     ],
     ids=lambda value: value.topic if isinstance(value, NewTopic) else str(value),
 )
-def test_confluent_is_refused_a_bad_topic(confluent: AdminClient, topic: NewTopic, code: int) -> None:
+def test_confluent_gets_errors_for_bad_topics(confluent: AdminClient, topic: NewTopic, code: int) -> None:
     error = refusal(confluent.create_topics([topic]))
     assert error.code() == code
-    assert len(error.str()) > 10  # says why
+    assert len(error.str()) > 10  # with a reason
 
 
 def test_confluent_only_validates_when_asked_to(confluent: AdminClient) -> None:
@@ -126,7 +126,7 @@ def test_confluent_describes_and_alters_configs(cluster: Broker, confluent: Admi
     def value(key: str) -> Any:
         return only(confluent.describe_configs([resource]))[key].value
 
-    wait_until(lambda: value("retention.ms") == "12345", "the change is in force")
+    wait_until(lambda: value("retention.ms") == "12345", "the change is in effect")
     after = only(confluent.describe_configs([resource]))
     assert after["retention.ms"].source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
     assert after["cleanup.policy"].value == "delete,compact"
@@ -137,7 +137,7 @@ def test_confluent_describes_and_alters_configs(cluster: Broker, confluent: Admi
             [ConfigResource(ResourceType.TOPIC, name, incremental_configs=undo)]
         )
     )
-    wait_until(lambda: value("retention.ms") == "604800000", "the default is in force again")
+    wait_until(lambda: value("retention.ms") == "604800000", "the default is in effect again")
 
     bad = [ConfigEntry("segment.bytes", "-5", incremental_operation=AlterConfigOpType.SET)]
     altered = confluent.incremental_alter_configs(
@@ -197,7 +197,7 @@ async def test_aiokafka_administers(cluster: Broker) -> None:
         [described] = await client.describe_configs([resource])
         values = {entry[0]: entry[1] for entry in described.resources[0][4]}
         assert values["retention.ms"] == "1000000"
-        # The older AlterConfigs replaces all: what is not named returns to its default.
+        # The older AlterConfigs replaces all settings: those not named return to their default.
         change = AioConfigResource(AioConfigResourceType.TOPIC, name, configs={"flush.ms": "777"})
         await client.alter_configs([change])
         [described] = await client.describe_configs([resource])

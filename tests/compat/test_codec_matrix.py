@@ -1,8 +1,7 @@
-"""Every codec of every producer is read back by every consumer.
+"""Every consumer reads every codec of every producer.
 
-Each producer writes the same records once for each codec it knows, each to a topic of its own; then each
-consumer reads all those topics. One test stands for one (producer, codec, consumer), so a failure names the
-pair that does not understand each other.
+Each producer writes the same records once per codec, each to its own topic. Then each consumer reads all topics.
+There is one test per (producer, codec, consumer), so a failure names the pair that is incompatible.
 """
 
 from __future__ import annotations
@@ -46,10 +45,9 @@ SAMPLES = samples()
 
 
 class Matrix:
-    """The topics that producers wrote and what consumers found in them, each program run once.
+    """The topics that producers wrote, and what consumers read, with each program run once.
 
-    A producer or consumer that fails is remembered with its error, which then fails its own tests and no
-    others.
+    A producer or consumer that fails is kept with its error, which then fails only its own tests.
     """
 
     def __init__(self, bootstrap: str) -> None:
@@ -61,7 +59,7 @@ class Matrix:
             self._write(producer)
 
     def written(self, producer: Producer, codec: str) -> list[Sample]:
-        """What stands in the topic, as its producer meant it."""
+        """The content of the topic, as its producer meant it."""
         if failure := self._failures.get(producer.name):
             pytest.fail(f"{producer.name} could not write: {failure}")
         return self._written[topic_of(producer, codec)]
@@ -106,15 +104,14 @@ CELLS = [
 
 
 @pytest.mark.parametrize(("producer", "codec", "consumer"), CELLS)
-def test_what_one_client_writes_another_reads(
+def test_every_consumer_reads_what_every_producer_writes(
     producer: Producer, codec: str, consumer: Consumer, matrix: Matrix
 ) -> None:
     expected = matrix.written(producer, codec)
 
     found = matrix.found(consumer, producer, codec)
 
-    # Where the producer sets no timestamp of its own, all consumers must at least agree on the one that was
-    # stored.
+    # If the producer sets no timestamp, all consumers must at least see the same stored one.
     reference = matrix.found(CONSUMERS[0], producer, codec)
     expected = [
         replace(record, timestamp_ms=other.timestamp_ms) if record.timestamp_ms is None else record

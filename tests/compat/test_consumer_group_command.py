@@ -1,4 +1,4 @@
-"""kafka-consumer-groups, as operators use it: it lists, describes, resets and deletes groups of both types."""
+"""kafka-consumer-groups lists, describes, resets and deletes groups of both types."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ Row = dict[str, str]
 
 @pytest.fixture
 def run(java_tools: JavaTools, group_cluster: Broker) -> Run:
-    """Runs the command; what it says goes to stdout, also where it is refused something."""
-    return lambda *words: java_tools.run(COMMAND, "--bootstrap-server", group_cluster.bootstrap, *words)
+    """Run the command; its output, also if it fails."""
+    return lambda *arguments: java_tools.run(
+        COMMAND, "--bootstrap-server", group_cluster.bootstrap, *arguments
+    )
 
 
 @pytest.fixture(scope="module", params=CLIENTS, ids=["classic", "consumer"])
@@ -40,21 +42,21 @@ def client(request: pytest.FixtureRequest) -> Client:
 
 @pytest.fixture(scope="module")
 def working(group_cluster: Broker, host_of: StartHost, client: Client) -> Iterator[Group]:
-    """A group with two members that have read and committed all there is."""
+    """A group with two members that have read and committed everything."""
     group = _new_group(group_cluster)
     with Load(group.bootstrap, group.topic) as load:
         for member in ("a", "b"):
             group.join(host_of(client), member, client.settings)
         group.wait_until_shared_by("a", "b")
     group.wait_until_read(load.written)
-    wait_until(lambda: committed_offsets(group) == end_offsets(group), "all is committed")
+    wait_until(lambda: committed_offsets(group) == end_offsets(group), "everything is committed")
     yield group
     group.leave_all()
 
 
 @pytest.fixture
 def idle(group_cluster: Broker, host_of: StartHost, client: Client) -> Group:
-    """A group whose only member read all there was and left."""
+    """A group whose only member read everything and left."""
     group = _new_group(group_cluster)
     with Load(group.bootstrap, group.topic) as load:
         group.join(host_of(client), "a", client.settings)
@@ -71,17 +73,17 @@ def _new_group(cluster: Broker) -> Group:
 
 
 def rows(output: str, *, group: str | None = None) -> list[Row]:
-    """The lines of a table under its heading, of one group where there are several."""
+    """The lines of a table under its heading; with several groups, those of one."""
     lines = [
         line.split()
         for line in output.replace("COORDINATOR (ID)", "COORDINATOR").splitlines()
         if line.strip()
     ]
-    at = next((number for number, words in enumerate(lines) if words[0] in ("GROUP", "TOPIC")), None)
+    at = next((number for number, columns in enumerate(lines) if columns[0] in ("GROUP", "TOPIC")), None)
     assert at is not None, output
-    # The coordinator stands in two words, its address and its number.
-    table = [[word for word in words if not word.startswith("(")] for words in lines[at + 1 :]]
-    found = [dict(zip(lines[at], words, strict=True)) for words in table]
+    # The coordinator takes two columns: its address and its id.
+    table = [[column for column in columns if not column.startswith("(")] for columns in lines[at + 1 :]]
+    found = [dict(zip(lines[at], columns, strict=True)) for columns in table]
     return [row for row in found if group is None or row["GROUP"] == group]
 
 
@@ -98,7 +100,7 @@ def test_lists_groups_by_state_and_type(run: Run, working: Group, client: Client
     assert rows(run("--list", "--type", other), group=working.id) == []
 
 
-def test_describes_the_offsets_of_a_working_group(run: Run, working: Group, client: Client) -> None:
+def test_describes_the_offsets_of_an_active_group(run: Run, working: Group, client: Client) -> None:
     ends = end_offsets(working)
     described = rows(run("--describe", "--group", working.id, "--offsets", "--verbose"))
     assert sorted(int(row["PARTITION"]) for row in described) == list(PARTITIONS)
@@ -110,7 +112,7 @@ def test_describes_the_offsets_of_a_working_group(run: Run, working: Group, clie
     assert len({row["CONSUMER-ID"] for row in described}) == 2
 
 
-def test_describes_the_members_of_a_working_group(run: Run, working: Group, client: Client) -> None:
+def test_describes_the_members_of_an_active_group(run: Run, working: Group, client: Client) -> None:
     shown = sorted(row["#PARTITIONS"] for row in rows(run("--describe", "--group", working.id, "--members")))
     assert shown == ["1", "2"]
 
@@ -124,7 +126,7 @@ def test_describes_the_members_of_a_working_group(run: Run, working: Group, clie
         assert {(row["CURRENT-EPOCH"], row["TARGET-EPOCH"]) for row in verbose} == {("-", "-")}
 
 
-def test_describes_the_state_of_a_working_group(run: Run, working: Group, client: Client) -> None:
+def test_describes_the_state_of_an_active_group(run: Run, working: Group, client: Client) -> None:
     [state] = rows(run("--describe", "--group", working.id, "--state", "--verbose"))
     assert state["COORDINATOR"] == working.bootstrap
     assert state["ASSIGNMENT-STRATEGY"] == ("uniform" if client.is_new else "range")
@@ -144,7 +146,7 @@ def test_describes_all_groups_at_once(run: Run, working: Group, idle: Group) -> 
     assert states[idle.id] == "Empty"
 
 
-def test_a_working_group_is_not_to_be_reset_or_deleted(run: Run, working: Group) -> None:
+def test_an_active_group_cannot_be_reset_or_deleted(run: Run, working: Group) -> None:
     before = committed_offsets(working)
     reset = run(
         "--reset-offsets", "--group", working.id, "--topic", working.topic, "--to-earliest", "--execute"
@@ -174,7 +176,7 @@ def test_resets_offsets_in_all_forms(run: Run, idle: Group) -> None:
     for form, expected in forms.items():
         planned = rows(run("--reset-offsets", "--group", idle.id, "--topic", idle.topic, *form, "--dry-run"))
         assert {int(row["PARTITION"]): int(row["NEW-OFFSET"]) for row in planned} == expected, form
-    assert committed_offsets(idle) == ends  # none of it was executed
+    assert committed_offsets(idle) == ends  # nothing was executed
 
     run("--reset-offsets", "--group", idle.id, "--topic", f"{idle.topic}:1", "--to-offset", "3", "--execute")
     assert committed_offsets(idle) == {**ends, 1: 3}
@@ -186,11 +188,11 @@ def test_resets_offsets_in_all_forms(run: Run, idle: Group) -> None:
 
 def test_resets_offsets_from_a_file(run: Run, idle: Group, tmp_path: Path) -> None:
     plan = tmp_path / "plan.csv"
-    words = ["--reset-offsets", "--group", idle.id]
-    plan.write_text(run(*words, "--all-topics", "--to-offset", "4", "--dry-run", "--export"))
+    arguments = ["--reset-offsets", "--group", idle.id]
+    plan.write_text(run(*arguments, "--all-topics", "--to-offset", "4", "--dry-run", "--export"))
     assert sorted(plan.read_text().split()) == [f"{idle.topic},{partition},4" for partition in PARTITIONS]
 
-    run(*words, "--from-file", str(plan), "--execute")
+    run(*arguments, "--from-file", str(plan), "--execute")
 
     assert committed_offsets(idle) == dict.fromkeys(PARTITIONS, 4)
     described = rows(run("--describe", "--group", idle.id))
@@ -199,7 +201,7 @@ def test_resets_offsets_from_a_file(run: Run, idle: Group, tmp_path: Path) -> No
         assert int(row["LAG"]) == int(row["LOG-END-OFFSET"]) - 4
 
 
-def test_a_group_goes_on_where_it_was_reset_to(
+def test_a_group_continues_at_its_reset_offsets(
     run: Run, idle: Group, host_of: StartHost, client: Client
 ) -> None:
     run("--reset-offsets", "--group", idle.id, "--topic", idle.topic, "--to-offset", "2", "--execute")
@@ -211,7 +213,7 @@ def test_a_group_goes_on_where_it_was_reset_to(
     wanted = {(partition, offset) for partition in PARTITIONS for offset in range(2, ends[partition])}
     idle.history.wait_until(
         lambda events: {record[:2] for event in events[before:] for record in event.records} == wanted,
-        "it read what comes after offset 2, and nothing before",
+        "it read everything after offset 2, and nothing before",
     )
     idle.leave_all()
 

@@ -1,4 +1,4 @@
-"""Groups and their offsets, administered by the Python clients' own calls."""
+"""Python clients administer groups and their offsets."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def new(group_cluster: Broker, host_of: StartHost) -> Iterator[Group]:
 
 
 def _working(cluster: Broker, host_of: StartHost, client: Client) -> Iterator[Group]:
-    """A group of two members that have committed all there is."""
+    """A group of two members that have committed everything."""
     topic = create_topic(cluster.bootstrap, "administered", partitions=len(PARTITIONS))
     group = Group(cluster.bootstrap, new_name("administered"), topic, partition_count=len(PARTITIONS))
     with Load(group.bootstrap, topic) as load:
@@ -63,7 +63,7 @@ def _working(cluster: Broker, host_of: StartHost, client: Client) -> Iterator[Gr
             group.join(host_of(client), name, settings)
         group.wait_until_shared_by("a", "b")
     group.wait_until_read(load.written)
-    wait_until(lambda: committed_offsets(group) == end_offsets(group), "all is committed")
+    wait_until(lambda: committed_offsets(group) == end_offsets(group), "everything is committed")
     yield group
     group.leave_all()
 
@@ -102,8 +102,8 @@ def test_confluent_describes_a_group(
         assert {place.partition for place in member.assignment.topic_partitions} == partitions
 
 
-def test_confluent_describes_a_group_that_is_not_there(confluent: AdminClient) -> None:
-    """The version that it asks in has no error for that: such a group is dead."""
+def test_confluent_describes_an_unknown_group(confluent: AdminClient) -> None:
+    """The version that it uses has no error for that: the group is dead."""
     described = confluent.describe_consumer_groups(["nobody"])["nobody"].result(WAIT_SECONDS)
     assert (described.state, described.members) == (ConsumerGroupState.DEAD, [])
 
@@ -128,7 +128,7 @@ def test_confluent_sets_lists_and_deletes_offsets(confluent: AdminClient, classi
 
 
 @pytest.mark.parametrize("kind", ["classic", "new"])
-def test_confluent_is_refused_what_would_harm_a_working_group(
+def test_confluent_cannot_harm_an_active_group(
     confluent: AdminClient, request: pytest.FixtureRequest, kind: str
 ) -> None:
     group: Group = request.getfixturevalue(kind)

@@ -1,4 +1,4 @@
-"""Programs for the command line that consume in a group: Kafka's console and performance consumers, and kcat."""
+"""Command-line programs that consume in a group: Kafka's console and performance consumers, and kcat."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VALUES = [f"value-{number}" for number in range(RECORD_COUNT)]
 
 @pytest.fixture
 def group(group_cluster: Broker) -> Group:
-    """The name of a group, and a topic for it that holds VALUES."""
+    """A group and its topic, which contains VALUES."""
     topic = create_topic(group_cluster.bootstrap, "tooled", partitions=PARTITION_COUNT)
     producer = Producer({"bootstrap.servers": group_cluster.bootstrap})
     for number, value in enumerate(VALUES):
@@ -31,13 +31,13 @@ def group(group_cluster: Broker) -> Group:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_the_console_consumer_goes_on_where_its_group_stopped(
+def test_the_console_consumer_continues_where_its_group_stopped(
     group: Group, java_tools: JavaTools, protocol: str
 ) -> None:
     def consume(count: int) -> list[str]:
-        words = ["--bootstrap-server", group.bootstrap, "--topic", group.topic, "--group", group.id]
-        words += ["--from-beginning", "--max-messages", str(count), "--timeout-ms", "20000"]
-        return java_tools.run(CONSOLE, *words, "--command-property", f"group.protocol={protocol}").split()
+        arguments = ["--bootstrap-server", group.bootstrap, "--topic", group.topic, "--group", group.id]
+        arguments += ["--from-beginning", "--max-messages", str(count), "--timeout-ms", "20000"]
+        return java_tools.run(CONSOLE, *arguments, "--command-property", f"group.protocol={protocol}").split()
 
     first = consume(RECORD_COUNT // 2)
     assert group_type(group) == protocol.upper()
@@ -49,10 +49,10 @@ def test_the_console_consumer_goes_on_where_its_group_stopped(
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_consumer_performance(group: Group, java_tools: JavaTools, protocol: str) -> None:
-    words = ["--bootstrap-server", group.bootstrap, "--topic", group.topic, "--group", group.id]
-    words += ["--num-records", str(RECORD_COUNT), "--command-property", f"group.protocol={protocol}"]
+    arguments = ["--bootstrap-server", group.bootstrap, "--topic", group.topic, "--group", group.id]
+    arguments += ["--num-records", str(RECORD_COUNT), "--command-property", f"group.protocol={protocol}"]
 
-    output = java_tools.run(TOOLS + "ConsumerPerformance", *words)
+    output = java_tools.run(TOOLS + "ConsumerPerformance", *arguments)
 
     names, values = (line.split(", ") for line in output.splitlines()[-2:])
     assert dict(zip(names, values, strict=True))["data.consumed.in.nMsg"] == str(RECORD_COUNT)

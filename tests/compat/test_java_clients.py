@@ -1,10 +1,10 @@
-"""Kafka's Java client as a program uses it: producer, consumer and admin, beyond what the tools do."""
+"""Kafka's Java client in programs: producer, consumer and admin, beyond what the tools use."""
 
 from __future__ import annotations
 
 import pytest
 
-from compat.clients.java import run_java
+from compat.clients.java import run_scenarios
 from harness.brokers import Broker
 
 SCENARIOS = (
@@ -33,9 +33,7 @@ SCENARIOS = (
 
 @pytest.fixture(scope="module")
 def outcomes(cluster: Broker) -> dict[str, str]:
-    """All scenarios, run once in one JVM."""
-    lines = run_java("ClientScenarios", cluster.bootstrap).splitlines()
-    return dict(line.split("\t", 1) for line in lines)
+    return run_scenarios(cluster.bootstrap)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -43,5 +41,5 @@ def test_java_client(outcomes: dict[str, str], scenario: str) -> None:
     assert outcomes[scenario] == "ok"
 
 
-def test_no_scenario_is_left_out(outcomes: dict[str, str]) -> None:
+def test_all_scenarios_are_listed(outcomes: dict[str, str]) -> None:
     assert tuple(outcomes) == SCENARIOS

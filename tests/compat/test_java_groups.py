@@ -1,10 +1,10 @@
-"""Kafka's Java client in groups, beyond reading and committing: fencing, patterns, topics that change, operators."""
+"""Kafka's Java client in groups, beyond reading and committing: fencing, patterns, changing topics, operators."""
 
 from __future__ import annotations
 
 import pytest
 
-from compat.clients.java import run_java
+from compat.clients.java import run_scenarios
 from harness.brokers import Broker
 
 SCENARIOS = (
@@ -30,9 +30,7 @@ SCENARIOS = (
 
 @pytest.fixture(scope="module")
 def outcomes(group_cluster: Broker) -> dict[str, str]:
-    """All scenarios, run once in one JVM."""
-    lines = run_java("ClientScenarios", group_cluster.bootstrap, "groups").splitlines()
-    return dict(line.split("\t", 1) for line in lines)
+    return run_scenarios(group_cluster.bootstrap, "groups")
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -40,5 +38,5 @@ def test_java_groups(outcomes: dict[str, str], scenario: str) -> None:
     assert outcomes[scenario] == "ok"
 
 
-def test_no_scenario_is_left_out(outcomes: dict[str, str]) -> None:
+def test_all_scenarios_are_listed(outcomes: dict[str, str]) -> None:
     assert tuple(outcomes) == SCENARIOS

@@ -1,4 +1,4 @@
-"""The command-line tools of Apache Kafka 4.3.1, run as its users run them."""
+"""The command-line tools of Apache Kafka 4.3.1, run like their users do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Run = Callable[..., str]
 
 @pytest.fixture
 def run(java_tools: JavaTools, cluster: Broker) -> Run:
-    """Runs a tool against the cluster; one that fails fails the test."""
+    """Run a tool against the cluster. If it fails, the test fails."""
 
     def run_tool(name: str, *arguments: str, stdin: str = "") -> str:
         full_name = name if "." in name else TOOLS + name
@@ -33,7 +33,7 @@ def run(java_tools: JavaTools, cluster: Broker) -> Run:
 
 @pytest.fixture
 def refuse(java_tools: JavaTools, cluster: Broker) -> Run:
-    """Runs a tool that has to fail, and returns all it said."""
+    """Run a tool that must fail; all its output."""
 
     def run_tool(name: str, *arguments: str) -> str:
         full_name = name if "." in name else TOOLS + name
@@ -107,7 +107,7 @@ def test_topic_command_takes_an_assignment_of_replicas(run: Run, node_id: str) -
         ),
     ],
 )
-def test_topic_command_is_told_why_it_is_refused(refuse: Run, options: list[str], reason: str) -> None:
+def test_topic_command_shows_why_a_topic_is_rejected(refuse: Run, options: list[str], reason: str) -> None:
     assert reason in refuse("TopicCommand", "--create", *options)
 
 
@@ -159,7 +159,7 @@ def test_config_command_on_brokers(run: Run, refuse: Run, node_id: str) -> None:
     run(CONFIG, "--alter", *default, "--delete-config", "log.segment.delete.delay.ms")
     assert "log.retention.ms=123456789" not in run(CONFIG, "--describe", *broker, "--all")
 
-    # A setting that is fixed at start is not changed at run time.
+    # A static setting cannot be changed at run time.
     assert "log.dirs" in refuse(CONFIG, "--alter", *broker, "--add-config", "log.dirs=/elsewhere")
 
 
@@ -191,7 +191,7 @@ def test_get_offset_shell_finds_offsets_by_every_kind_of_time(run: Run, cluster:
     assert offsets("--time", "earliest") == [0, 0]
     assert offsets("--time", "earliest-local") == [0, 0]
     assert offsets("--time", "max-timestamp") == [2]
-    assert offsets("--time", "1000") == [0]  # the one partition that has anything
+    assert offsets("--time", "1000") == [0]  # the only partition with records
     assert offsets("--time", "99999999999999") == []
 
 
@@ -220,7 +220,7 @@ def test_delete_records_command_moves_the_low_watermark(run: Run, cluster: Broke
     assert f"{name}:{written}:2" in run("GetOffsetShell", "--topic", name, "--time", "earliest")
 
 
-def test_log_dirs_command_tells_sizes(run: Run, cluster: Broker, node_id: str) -> None:
+def test_log_dirs_command_shows_sizes(run: Run, cluster: Broker, node_id: str) -> None:
     name = create_topic(cluster.bootstrap, "tool-log-dirs")
     run("ConsoleProducer", "--topic", name, stdin="one\n")
 
@@ -250,8 +250,8 @@ def test_producer_performance(run: Run, java_tools: JavaTools, cluster: Broker) 
     )
 
 
-def test_kafkas_own_test_of_client_compatibility(run: Run, broker_kind: str) -> None:
-    """It produces, looks up by time, consumes a record beyond the fetch size, creates topics, asks for configs."""
+def test_kafkas_client_compatibility_test_passes(run: Run, broker_kind: str) -> None:
+    """It produces, looks up by time, consumes a record beyond the fetch size, creates topics, and describes configs."""
     promises = {
         "offsets-for-times-supported": "true",
         "cluster-id-supported": "true",

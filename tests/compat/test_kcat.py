@@ -1,4 +1,4 @@
-"""kcat's other modes: it lists metadata and finds offsets by time."""
+"""Other modes of kcat: listing metadata, finding offsets by time."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def test_kcat_reads_the_last_records(cluster: Broker) -> None:
     assert run_kcat(cluster.bootstrap, "-C", "-t", name, "-p", "0", "-o", "1", "-c", "1", "-q") == b"b\n"
 
 
-def test_kcat_consumes_in_a_group_of_default_settings(cluster: Broker) -> None:
-    """Which makes a new group wait three seconds for more members."""
+def test_kcat_consumes_in_a_group_with_default_settings(cluster: Broker) -> None:
+    """A new group then waits three seconds for more members."""
     name = create_topic(cluster.bootstrap, "kcat-group", partitions=3)
     lines = b"".join(b"line %d\n" % number for number in range(90))
     run_kcat(cluster.bootstrap, "-P", "-t", name, stdin=lines)
-    words = ["-G", f"{name}-readers", "-e", "-q", "-X", "auto.offset.reset=earliest", name]
+    arguments = ["-G", f"{name}-readers", "-e", "-q", "-X", "auto.offset.reset=earliest", name]
 
-    found = run_kcat(cluster.bootstrap, *words)
+    found = run_kcat(cluster.bootstrap, *arguments)
 
     assert sorted(found.splitlines()) == sorted(lines.splitlines())
-    assert run_kcat(cluster.bootstrap, *words) == b""
+    assert run_kcat(cluster.bootstrap, *arguments) == b""

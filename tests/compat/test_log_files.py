@@ -1,4 +1,4 @@
-"""The files on disk are Kafka's: its own DumpLogSegments reads every one of them and finds nothing wrong."""
+"""The files on disk are Kafka's: its DumpLogSegments reads every one of them without an error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROLLED = "rolled"  # a topic of several segments
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory, make_broker) -> Iterator[Broker]:  # type: ignore[no-untyped-def]
-    """A broker that took every codec and rolled segments, and was then stopped cleanly."""
+    """A broker that has stored every codec in several segments, and was stopped cleanly."""
     broker: Broker = make_broker(tmp_path_factory.mktemp("files"))
     broker.start()
     topics = {codec: f"files-{codec}" for codec in CODECS}
@@ -40,7 +40,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory, make_broker) -> Iterator[B
 
 
 def dump(tools: JavaTools, *files: Path, options: tuple[str, ...] = ()) -> str:
-    """Runs the tool on files that have to be in order."""
+    """Run the tool on files that must be valid."""
     assert files
     output = tools.run(DUMP, "--files", ",".join(map(str, files)), *options)
     assert COMPLAINTS.search(output) is None, output[:5000]
@@ -111,11 +111,11 @@ def test_checkpoints_have_kafkas_shape(stopped: Broker) -> None:
     assert (folder / ".kafka_cleanshutdown").exists()
 
 
-def test_deleting_a_topic_takes_its_folder_away(cluster: Broker, java_tools: JavaTools) -> None:
+def test_deleting_a_topic_removes_its_folder(cluster: Broker, java_tools: JavaTools) -> None:
     name = create_topic(cluster.bootstrap, "files-deleted")
     folder = cluster.log_directories[0] / f"{name}-0"
-    wait_until(folder.exists, f"{folder} is made")
+    wait_until(folder.exists, f"{folder} exists")
     server = ("--bootstrap-server", cluster.bootstrap)
     java_tools.run("org.apache.kafka.tools.TopicCommand", *server, "--delete", "--topic", name)
-    # What remains for the delay of `log.segment.delete.delay.ms` has another name, so the topic can be made again.
-    wait_until(lambda: not folder.exists(), f"{folder} is gone")
+    # For `log.segment.delete.delay.ms` the folder remains under another name, so the topic can be recreated.
+    wait_until(lambda: not folder.exists(), f"{folder} is deleted")

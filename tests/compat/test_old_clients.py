@@ -1,8 +1,8 @@
-"""Clients of the last ten years: what they write today's clients read, and the other way round.
+"""Old clients and current ones read what the other writes.
 
-Before 0.11 records travelled as message sets of format v0 (no timestamps) and v1, with other compressed shapes.
-The broker converts what such a producer sends, and converts back what such a consumer asks for. Apache Kafka gave
-this up with 4.0, so against Kafka these tests want an older one: `--broker=kafka --kafka-libs=<jars of 3.9>`.
+Before 0.11 records had message format v0 (no timestamps) or v1, with a different layout when compressed. The broker
+converts what such a producer sends and what such a consumer fetches. Apache Kafka 4.0 dropped this, so against Kafka
+use an older one: `--broker=kafka --kafka-libs=<jars of 3.9>`.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ SAMPLES = samples()
 @pytest.fixture(scope="module")
 def cluster_of_old(cluster: Broker, request: pytest.FixtureRequest) -> Broker:
     if cluster.name == "kafka" and request.config.getoption("--kafka-libs") is None:
-        pytest.skip("Apache Kafka 4 does not serve clients of before 0.11")
+        pytest.skip("Apache Kafka 4 does not serve clients before 0.11")
     return cluster
 
 
 @pytest.mark.parametrize("producer", OLD_PRODUCERS, ids=lambda producer: producer.name)
-def test_what_an_old_producer_writes_is_read_today(cluster_of_old: Broker, producer: Producer) -> None:
+def test_current_clients_read_what_an_old_producer_writes(cluster_of_old: Broker, producer: Producer) -> None:
     bootstrap = cluster_of_old.bootstrap
     jobs = {codec: WriteJob(new_name(f"old-producer-{codec}"), codec, SAMPLES) for codec in producer.codecs}
     create_topics(bootstrap, *(job.topic for job in jobs.values()))
@@ -66,7 +66,7 @@ def test_what_an_old_producer_writes_is_read_today(cluster_of_old: Broker, produ
 
 
 @pytest.mark.parametrize("consumer", OLD_CONSUMERS, ids=lambda consumer: consumer.name)
-def test_what_is_written_today_is_read_by_an_old_consumer(cluster_of_old: Broker, consumer: Consumer) -> None:
+def test_an_old_consumer_reads_what_current_clients_write(cluster_of_old: Broker, consumer: Consumer) -> None:
     bootstrap = cluster_of_old.bootstrap
     jobs = {codec: WriteJob(new_name(f"old-consumer-{codec}"), codec, SAMPLES) for codec in consumer.codecs}
     create_topics(bootstrap, *(job.topic for job in jobs.values()))
@@ -88,7 +88,7 @@ def _reads_timestamps(consumer: Consumer) -> bool:
 
 
 def _without_unset_times(found: list[Sample], expected: list[Sample]) -> list[Sample]:
-    """A record of format v0 has no time; today's consumers are told -1, or whatever the broker gave it."""
+    """A record of format v0 has no timestamp; current consumers see -1, or the broker's."""
     return [
         replace(record, timestamp_ms=None) if other.timestamp_ms is None else record
         for record, other in zip(found, expected, strict=True)
@@ -97,7 +97,7 @@ def _without_unset_times(found: list[Sample], expected: list[Sample]) -> list[Sa
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
 @pytest.mark.parametrize("broker_version", ["0.9.0.1", "0.10.0.1", "0.10.2.1", "1.0.0"])
-def test_kcat_told_to_expect_an_old_broker(cluster_of_old: Broker, broker_version: str, codec: str) -> None:
+def test_kcat_configured_for_an_old_broker(cluster_of_old: Broker, broker_version: str, codec: str) -> None:
     topic = new_name("old-kcat")
     create_topics(cluster_of_old.bootstrap, topic)
     lines = b"".join(b"line %d of a hundred\n" % number for number in range(100))

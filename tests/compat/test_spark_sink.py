@@ -1,6 +1,7 @@
-"""The Spark sink's protocol on a real broker, step by step and without Spark: what a crash between two steps leaves.
+"""The protocol of the Spark sink on a real broker, step by step and without Spark: what a crash between steps
+leaves.
 
-Also with `--broker=kafka`, where prepared transactions have a time-out.
+Also with `--broker=kafka`, where prepared transactions have a timeout.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from harness.brokers import Broker
 from penstock import Admin, Consumer
 from penstock.admin import ConfigResource
 from penstock.spark.sink import protocol
-from penstock.spark.sink.decision import Done, Place, SinkStopped, Superseded
+from penstock.spark.sink.decision import SinkStopped, Superseded, TaskAttempt, TaskResult
 from penstock.spark.sink.decisions import TOPIC
 from penstock.spark.sink.transactions import SinkAdmin, SinkConnection, connection_of
 from penstock.spark.sink.writer import RowWriter
@@ -33,31 +34,32 @@ class Sink:
         self.rows = RowWriter(self.settings, "out", ("value",), prefix)
         self.run, self.query, self.prefix = run, query, prefix
 
-    def write(self, batch: int, *tasks: Sequence[str], attempt: int = 0) -> list[Done]:
+    def write(self, batch: int, *tasks: Sequence[str], attempt: int = 0) -> list[TaskResult]:
         return [
-            self.task(Place(self.query, self.run, batch, k, attempt), rows) for k, rows in enumerate(tasks)
+            self.task(TaskAttempt(self.query, self.run, batch, k, attempt), rows)
+            for k, rows in enumerate(tasks)
         ]
 
-    def task(self, place: Place, rows: Sequence[str]) -> Done:
+    def task(self, task_attempt: TaskAttempt, rows: Sequence[str]) -> TaskResult:
         connection = SinkConnection(self.settings)
         try:
-            assignment = connection.assign(place, prefix=self.prefix)
+            assignment = connection.assign(task_attempt, prefix=self.prefix)
             if assignment.is_written:
-                return assignment.done(None, len(rows))
+                return assignment.result(None, len(rows))
             batches = iter([pa.RecordBatch.from_pydict({"value": [row.encode() for row in rows]})])
             prepared = self.rows.write_transaction(
-                batches, place.transactional_id(self.prefix), connection, is_two_phase=True
+                batches, task_attempt.transactional_id(self.prefix), connection, is_two_phase=True
             )
             return connection.run(lambda admin: protocol.hand_over(admin, assignment, *prepared))
         finally:
             connection.close()
 
-    def commit(self, done: Sequence[Done], batch: int) -> None:
+    def commit(self, done: Sequence[TaskResult], batch: int) -> None:
         with connection_of(self.settings) as connection:
             connection.run(lambda admin: protocol.commit(admin, done, batch, prefix=self.prefix))
 
-    def decide(self, done: Sequence[Done], batch: int, *, ended: int) -> None:
-        """A commit that dies after the decision and so many ends."""
+    def decide(self, done: Sequence[TaskResult], batch: int, *, ended: int) -> None:
+        """A commit that dies after the decision and so many ended transactions."""
 
         class Dying(SinkAdmin):
             async def complete(self, transactions: Sequence[object], *, commit: bool) -> list[bool]:
@@ -71,7 +73,7 @@ class Sink:
         with pytest.raises(KeyboardInterrupt):
             asyncio.run(die())
 
-    def abort(self, done: Sequence[Done], batch: int) -> None:
+    def abort(self, done: Sequence[TaskResult], batch: int) -> None:
         with connection_of(self.settings) as connection:
             connection.run(lambda admin: protocol.abort(admin, done, batch, prefix=self.prefix))
 
@@ -100,7 +102,7 @@ def open_ids(broker: Broker) -> list[str]:
         return [each.transactional_id for each in admin.list_transactions(states=["Ongoing"])]
 
 
-def test_nothing_is_seen_before_the_commit_and_all_after_it(broker: Broker) -> None:
+def test_nothing_is_visible_before_the_commit_and_everything_after_it(broker: Broker) -> None:
     sink = Sink(broker, "run")
     done = sink.write(0, ["a", "b"], [], ["c"])
     assert committed(broker) == []
@@ -113,7 +115,7 @@ def test_nothing_is_seen_before_the_commit_and_all_after_it(broker: Broker) -> N
 
 
 @pytest.mark.parametrize("ended", [0, 1, 2])
-def test_a_driver_that_dies_after_the_decision_is_finished_by_the_next_run(
+def test_the_next_run_completes_a_batch_whose_driver_died_after_the_decision(
     broker: Broker, ended: int
 ) -> None:
     sink = Sink(broker, "first")
@@ -127,7 +129,7 @@ def test_a_driver_that_dies_after_the_decision_is_finished_by_the_next_run(
     assert open_ids(broker) == []
 
 
-def test_a_driver_that_dies_before_the_decision_leaves_nothing_behind(broker: Broker) -> None:
+def test_a_driver_that_dies_before_the_decision_leaves_nothing(broker: Broker) -> None:
     Sink(broker, "first").write(0, ["a"], ["b"], ["c"], ["d"])
 
     again = Sink(broker, "second")
@@ -137,7 +139,7 @@ def test_a_driver_that_dies_before_the_decision_leaves_nothing_behind(broker: Br
     assert open_ids(broker) == []
 
 
-def test_a_driver_that_was_given_up_cannot_commit(broker: Broker) -> None:
+def test_a_replaced_driver_cannot_commit(broker: Broker) -> None:
     old, new = Sink(broker, "old"), Sink(broker, "new")
     late = old.write(0, ["a"])
     done = new.write(0, ["a"])
@@ -145,7 +147,7 @@ def test_a_driver_that_was_given_up_cannot_commit(broker: Broker) -> None:
     with pytest.raises(Superseded, match="new"):
         old.commit(late, 0)
     old.abort(late, 0)
-    with pytest.raises(SinkStopped, match="given up"):
+    with pytest.raises(SinkStopped, match="failed or was stopped"):
         old.write(1, ["b"])
     new.commit(done, 0)
 
@@ -153,7 +155,7 @@ def test_a_driver_that_was_given_up_cannot_commit(broker: Broker) -> None:
     assert open_ids(broker) == []
 
 
-def test_what_attempts_leave_open_is_ended_with_the_batch(broker: Broker) -> None:
+def test_open_transactions_of_failed_attempts_end_with_the_batch(broker: Broker) -> None:
     sink = Sink(broker, "run")
     sink.commit(sink.write(0, ["a"]), 0)
     sink.write(1, ["b"])  # its message is lost
@@ -164,10 +166,10 @@ def test_what_attempts_leave_open_is_ended_with_the_batch(broker: Broker) -> Non
     assert open_ids(broker) == []
 
 
-def test_a_stage_that_is_repeated_does_not_abort_what_its_first_try_has_prepared(broker: Broker) -> None:
+def test_a_repeated_stage_does_not_abort_what_its_first_attempt_has_prepared(broker: Broker) -> None:
     sink = Sink(broker, "run")
     first = sink.write(0, ["a"])
-    sink.write(0, ["a"])  # the same task and attempt, as far as anyone can tell; its message comes too late
+    sink.write(0, ["a"])  # apparently the same task and attempt; its message comes too late
 
     sink.commit(first, 0)
 
@@ -175,7 +177,7 @@ def test_a_stage_that_is_repeated_does_not_abort_what_its_first_try_has_prepared
     assert open_ids(broker) == []
 
 
-def test_an_abort_ends_what_is_not_decided_and_nothing_that_is(broker: Broker) -> None:
+def test_an_abort_ends_only_undecided_transactions(broker: Broker) -> None:
     sink = Sink(broker, "run")
     decided = sink.write(0, ["a"])
     sink.decide(decided, 0, ended=0)
@@ -190,18 +192,20 @@ def test_an_abort_ends_what_is_not_decided_and_nothing_that_is(broker: Broker) -
     assert open_ids(broker) == []
 
 
-def test_a_run_that_is_retired_leaves_nothing_open_and_its_last_decision_stands(broker: Broker) -> None:
+def test_a_retired_run_leaves_nothing_open_and_its_last_decision_stays(broker: Broker) -> None:
     sink = Sink(broker, "run")
     sink.decide(sink.write(0, ["a"], ["b"]), 0, ended=1)
-    sink.task(Place("q", "run", 1, 0), ["never"])  # a batch that goes on; the first id is free already
+    sink.task(
+        TaskAttempt("q", "run", 1, 0), ["never"]
+    )  # a batch that continues; the first id is already free
 
     sink.retire()
 
     assert open_ids(broker) == []
     assert committed(broker) == ["a", "b"]
-    with pytest.raises(SinkStopped, match="given up"):
+    with pytest.raises(SinkStopped, match="failed or was stopped"):
         sink.write(1, ["late"])
-    sink.retire()  # and again, for a task that came late
+    sink.retire()  # again, for a late task
     again = Sink(broker, "again")
     again.commit(again.write(1, ["c"]), 1)
     sink.retire()
@@ -209,8 +213,8 @@ def test_a_run_that_is_retired_leaves_nothing_open_and_its_last_decision_stands(
     assert open_ids(broker) == []
 
 
-def test_what_was_opened_under_another_prefix_is_ended_too(broker: Broker) -> None:
-    """It stayed open for ever, and hid all later records."""
+def test_transactions_opened_under_another_prefix_are_ended_too(broker: Broker) -> None:
+    """They stayed open forever, and hid all later records."""
     Sink(broker, "first", prefix="before").write(0, ["a"])
     assert open_ids(broker) == ["before-q-first-0"]
 
@@ -221,11 +225,11 @@ def test_what_was_opened_under_another_prefix_is_ended_too(broker: Broker) -> No
     assert committed(broker) == ["a"]
 
 
-def test_a_checkpoint_that_is_older_than_the_output_is_refused(broker: Broker) -> None:
+def test_a_checkpoint_older_than_the_output_is_rejected(broker: Broker) -> None:
     sink = Sink(broker, "run")
     sink.commit(sink.write(5, ["a"]), 5)
 
-    with pytest.raises(SinkStopped, match=r"batch 4 .*batch 5 was written already"):
+    with pytest.raises(SinkStopped, match=r"batch 4, but batch 5 was already written"):
         Sink(broker, "restored").write(4, ["z"])
 
 
@@ -239,7 +243,7 @@ def test_sinks_of_one_cluster_do_not_disturb_each_other(broker: Broker) -> None:
     assert committed(broker) == ["a", "b"]
 
 
-def test_a_broker_that_is_killed_and_comes_back_changes_nothing(broker: Broker) -> None:
+def test_killing_and_restarting_the_broker_changes_nothing(broker: Broker) -> None:
     sink = Sink(broker, "run")
     done = sink.write(0, ["a"], ["b"])
     broker.kill()
@@ -260,10 +264,10 @@ def test_a_transaction_that_timed_out_after_the_decision_is_written_again(broker
     done = sink.write(0, ["a"], ["b"])
     sink.decide(done, 0, ended=1)
     with Admin(broker.bootstrap) as admin:
-        admin.terminate_transaction("penstock-q-run-1")  # as its time-out does
+        admin.terminate_transaction("penstock-q-run-1")  # as its timeout does
 
     again = Sink(broker, "again")
-    with pytest.raises(SinkStopped, match=r"1 rows .* now there are 2 rows"):
+    with pytest.raises(SinkStopped, match=r"1 rows .* the rerun has 2 rows"):
         again.write(0, ["a"], ["b", "x"])
     again.commit(again.write(0, ["a"], ["b"]), 0)
 
@@ -271,7 +275,7 @@ def test_a_transaction_that_timed_out_after_the_decision_is_written_again(broker
     assert open_ids(broker) == []
 
 
-def test_a_transaction_that_timed_out_before_the_commit_stops_the_query_and_a_restart_cures_it(
+def test_a_transaction_that_timed_out_before_the_commit_stops_the_query_and_a_restart_fixes_it(
     broker: Broker,
 ) -> None:
     sink = Sink(broker, "run")
@@ -288,7 +292,7 @@ def test_a_transaction_that_timed_out_before_the_commit_stops_the_query_and_a_re
     assert committed(broker) == ["a", "b"]
 
 
-def test_the_log_of_decisions_is_compacted_and_has_one_partition(broker: Broker) -> None:
+def test_the_decision_log_is_compacted_and_has_one_partition(broker: Broker) -> None:
     sink = Sink(broker, "run")
     sink.commit(sink.write(0, ["a"]), 0)
 

@@ -1,4 +1,4 @@
-"""The Spark source on a real broker, step by step and without Spark: what it asks a cluster, and what its tasks read.
+"""The Spark source on a real broker, step by step and without Spark: its requests, and what its tasks read.
 
 Also with `--broker=kafka`.
 """
@@ -40,9 +40,9 @@ def broker(tmp_path: Path, make_broker: Callable[..., Broker]) -> Iterator[Broke
 
 
 class Query:
-    """A stream as Spark runs it: one batch after another, each from where the last one ended."""
+    """A stream as Spark runs it: one batch after another, each from the end of the last."""
 
-    def __init__(self, broker: Broker, **said: str) -> None:
+    def __init__(self, broker: Broker, **options: str) -> None:
         given = {
             "kafka.bootstrap.servers": broker.bootstrap,
             "kafka.isolation.level": "read_committed",
@@ -50,7 +50,7 @@ class Query:
             "startingOffsets": "earliest",
             "groupId": "watched",
             "fetchOffset.retryIntervalMs": "100",
-            **said,
+            **options,
         }
         self.options = Options.read(given, Use.STREAM_READ)
         reader = RangeReader(self.options, chosen(None, with_headers=True))
@@ -78,14 +78,14 @@ def send(broker: Broker, topic: str, partition: int, *values: bytes, **settings:
             producer.send(topic, value, partition=partition, headers=[("h", b"1")])
 
 
-def test_a_stream_follows_topics_through_their_life(broker: Broker) -> None:
+def test_a_stream_follows_topics_through_growth_transactions_and_retention(broker: Broker) -> None:
     with Admin(broker.bootstrap) as admin:
         admin.create_topic("orders-a", partitions=2, replication_factor=1)
         send(broker, "orders-a", 0, b"1", b"2", compression_type="zstd")
         query = Query(broker)
         assert query.run() == [b"1", b"2"]
 
-        # Partitions and topics that come later
+        # New partitions and topics
         admin.create_partitions({"orders-a": 3})
         admin.create_topic("orders-b", partitions=1, replication_factor=1)
         send(broker, "orders-a", 2, b"3", compression_type="gzip")
@@ -102,7 +102,7 @@ def test_a_stream_follows_topics_through_their_life(broker: Broker) -> None:
                 assert query.run() == [b"6"]
         assert query.run() == [b"7"]
 
-        # What the group knows is one batch behind: it was asked for when the last one was done.
+        # The group's offsets are one batch behind: they are committed when the next batch is planned.
         assert query.run() == []
         committed = admin.list_group_offsets("watched")
         assert {f"{place}": at.offset for place, at in committed.items()} == {
@@ -116,12 +116,12 @@ def test_a_stream_follows_topics_through_their_life(broker: Broker) -> None:
         send(broker, "orders-b", 0, b"8", b"9")
         admin.delete_records({TopicPartition("orders-b", 0): 7})
         with pytest.raises(
-            DataLost, match=r"offsets \[6, 7\) of orders-b-0 cannot be read: the log begins at offset 7"
+            DataLost, match=r"cannot read offsets \[6, 7\) of orders-b-0: the log starts at offset 7"
         ):
             query.run()
 
 
-def test_a_topic_that_was_made_anew_is_told_from_the_old_one(broker: Broker) -> None:
+def test_a_recreated_topic_is_detected(broker: Broker) -> None:
     with Admin(broker.bootstrap) as admin:
         admin.create_topic("orders-a", partitions=1, replication_factor=1)
         send(broker, "orders-a", 0, b"old")
@@ -132,7 +132,7 @@ def test_a_topic_that_was_made_anew_is_told_from_the_old_one(broker: Broker) -> 
         admin.create_topic("orders-a", partitions=1, replication_factor=1)
         send(broker, "orders-a", 0, b"new 1", b"new 2")
 
-        with pytest.raises(DataLost, match="topic orders-a was deleted and made anew"):
+        with pytest.raises(DataLost, match="topic orders-a was deleted and recreated"):
             strict.run()
         assert lenient.run() == [b"new 1", b"new 2"]
         assert lenient.run() == []

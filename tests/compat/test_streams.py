@@ -1,4 +1,4 @@
-"""Java Kafka Streams: its WordCountDemo counts right with both protocols, while instances of it come and go."""
+"""Java Kafka Streams: WordCountDemo counts right with both protocols, while instances start and stop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINES = [
 
 @pytest.fixture(scope="module")
 def write(group_cluster: Broker) -> Callable[[list[str]], list[str]]:
-    """Writes lines to the input and returns all that were written so far."""
+    """Write lines to the input; all lines so far."""
     create_topics(group_cluster.bootstrap, INPUT, OUTPUT, partitions=PARTITION_COUNT)
     producer = Producer({"bootstrap.servers": group_cluster.bootstrap, "linger.ms": 0})
     written: list[str] = []
@@ -41,7 +41,7 @@ def write(group_cluster: Broker) -> Callable[[list[str]], list[str]]:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "streams"])
-def test_words_are_counted_right_while_instances_come_and_go(
+def test_words_are_counted_right_while_instances_start_and_stop(
     group_cluster: Broker,
     write: Callable[[list[str]], list[str]],
     java_tools: JavaTools,
@@ -65,10 +65,10 @@ def test_words_are_counted_right_while_instances_come_and_go(
 
 
 def _wait_until_described(tools: JavaTools, cluster: Broker, group: str, *, member_count: int) -> None:
-    """kafka-streams-groups tells of the group, its members and what each has to do."""
+    """kafka-streams-groups shows the group, its members and their tasks."""
 
-    def run(*words: str) -> str:
-        return tools.run(COMMAND, "--bootstrap-server", cluster.bootstrap, *words)
+    def run(*arguments: str) -> str:
+        return tools.run(COMMAND, "--bootstrap-server", cluster.bootstrap, *arguments)
 
     def members() -> list[str]:
         return [
@@ -89,11 +89,11 @@ def _wait_until_described(tools: JavaTools, cluster: Broker, group: str, *, memb
 
 
 def _delete(tools: JavaTools, cluster: Broker, group: str) -> None:
-    words = ["--bootstrap-server", cluster.bootstrap]
-    described = tools.run(COMMAND, *words, "--describe", "--group", group, "--state")
+    arguments = ["--bootstrap-server", cluster.bootstrap]
+    described = tools.run(COMMAND, *arguments, "--describe", "--group", group, "--state")
     assert "Empty" in described
-    deleted = tools.run(COMMAND, *words, "--delete", "--group", group, "--delete-all-internal-topics")
+    deleted = tools.run(COMMAND, *arguments, "--delete", "--group", group, "--delete-all-internal-topics")
     assert f"streams groups ('{group}') was successful" in deleted
-    assert group not in tools.run(COMMAND, *words, "--list").split()
-    topics = tools.run("org.apache.kafka.tools.TopicCommand", *words, "--list").split()
+    assert group not in tools.run(COMMAND, *arguments, "--list").split()
+    topics = tools.run("org.apache.kafka.tools.TopicCommand", *arguments, "--list").split()
     assert not [topic for topic in topics if topic.startswith(group)]

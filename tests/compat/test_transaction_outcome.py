@@ -1,4 +1,4 @@
-"""The check of what pipelines write: it has to find what a transaction must never let through."""
+"""The check of pipeline output finds everything that transactions must prevent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ A, B, C, D = b"0:0:10", b"0:1:11", b"0:2:12", b"1:0:13"
 
 
 @pytest.mark.parametrize(
-    ("found", "words"),
+    ("found", "expected"),
     [
         ({0: [A, B, C], 1: [D]}, []),
         ({0: [A, C], 1: [D]}, ["1 of 3 are missing: [b'0:1:11']"]),
@@ -23,8 +23,8 @@ A, B, C, D = b"0:0:10", b"0:1:11", b"0:2:12", b"1:0:13"
     ],
     ids=["all well", "lost", "lost all", "twice", "strange", "out of order", "astray"],
 )
-def test_the_check_finds(found: dict[int, list[bytes]], words: list[str]) -> None:
-    said = faults(WRITTEN, found)
-    assert len(said) == len(words)
-    for word, fault in zip(words, said, strict=True):
-        assert word in fault
+def test_the_check_finds(found: dict[int, list[bytes]], expected: list[str]) -> None:
+    messages = faults(WRITTEN, found)
+    assert len(messages) == len(expected)
+    for text, fault in zip(expected, messages, strict=True):
+        assert text in fault

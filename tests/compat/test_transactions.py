@@ -1,6 +1,6 @@
-"""Consume, transform, produce in transactions, with every client: output and input match one to one.
+"""Consume, transform and produce in transactions, with every client: output matches input one to one.
 
-That is so whether a client or the broker is killed in the middle of it.
+That holds whether a client or the broker is killed in the middle.
 """
 
 from __future__ import annotations
@@ -33,57 +33,59 @@ def test_output_matches_input_while_a_client_is_killed(
 ) -> None:
     is_kafka_4 = transaction_cluster.name == "kafka" and request.config.getoption("--kafka-libs") is None
     if is_kafka_4 and client not in transformers.SERVED_BY_KAFKA_4:
-        pytest.skip("Apache Kafka 4 does not serve clients of before 2.1")
+        pytest.skip("Apache Kafka 4 does not serve clients before 2.1")
     bootstrap = transaction_cluster.bootstrap
     source = create_topic(bootstrap, "input", partitions=PARTITION_COUNT)
     written = Input(bootstrap, source, PARTITION_COUNT)
     written.write(RECORD_COUNT)
-    watched = Watched(client, bootstrap, source)
+    monitored = MonitoredPipeline(client, bootstrap, source)
     try:
-        watched.start()
-        watched.read_until(RECORD_COUNT // 4)
-        watched.pipeline.replace(0)
-        watched.read_until(RECORD_COUNT)
+        monitored.start()
+        monitored.read_until(RECORD_COUNT // 4)
+        monitored.pipeline.replace(0)
+        monitored.read_until(RECORD_COUNT)
     finally:
-        watched.stop()
-    watched.check(written)
+        monitored.stop()
+    monitored.check(written)
 
 
 def test_output_matches_input_while_the_broker_is_killed(
     tmp_path: Path, make_broker: Callable[..., Broker]
 ) -> None:
-    # A KRaft broker that was killed is not let in again before its old session ends.
+    # A KRaft broker that was killed registers again only after its old session has expired.
     session = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
     broker = make_broker(tmp_path / "broker", settings={**TRANSACTION_SETTINGS, **session})
     broker.start()
-    pipelines: list[Watched] = []
+    pipelines: list[MonitoredPipeline] = []
     try:
         source = create_topic(broker.bootstrap, "input", partitions=PARTITION_COUNT)
         written = Input(broker.bootstrap, source, PARTITION_COUNT)
-        pipelines = [Watched(client, broker.bootstrap, source) for client in transformers.IN_CRASHES]
+        pipelines = [
+            MonitoredPipeline(client, broker.bootstrap, source) for client in transformers.IN_CRASHES
+        ]
         written.write(CRASH_RECORD_COUNT)
-        for watched in pipelines:
-            watched.start()
+        for monitored in pipelines:
+            monitored.start()
         for _ in range(CRASH_COUNT):
-            # All of them are at work, and have more to do.
-            for watched in pipelines:
-                watched.read_until(len(written.written) - CRASH_RECORD_COUNT // 2)
+            # All of them are working and have more to do.
+            for monitored in pipelines:
+                monitored.read_until(len(written.written) - CRASH_RECORD_COUNT // 2)
             broker.kill()
             broker.start()
             written.write(CRASH_RECORD_COUNT)
-        for watched in pipelines:
-            watched.read_until(len(written.written))
-            watched.stop()
-            watched.check(written)
+        for monitored in pipelines:
+            monitored.read_until(len(written.written))
+            monitored.stop()
+            monitored.check(written)
     finally:
-        for watched in pipelines:
-            watched.kill()
+        for monitored in pipelines:
+            monitored.kill()
         broker.close()
     broker.check_output()
 
 
-class Watched:
-    """A pipeline with an output of its own, and a reader of it."""
+class MonitoredPipeline:
+    """A pipeline with its own output, and a reader of it."""
 
     def __init__(self, client: Client, bootstrap: str, source: str) -> None:
         target = create_topic(bootstrap, f"output-{client}", partitions=PARTITION_COUNT)
@@ -95,7 +97,7 @@ class Watched:
         self.pipeline.start()
 
     def read_until(self, count: int) -> None:
-        self._reader.read_until(count, complaints=self.pipeline.tally.failed)
+        self._reader.read_until(count, errors=self.pipeline.tally.failed)
         assert self.pipeline.tally.failed == []
 
     def stop(self) -> None:
@@ -105,7 +107,7 @@ class Watched:
         self.pipeline.kill()
 
     def check(self, written: Input) -> None:
-        """What is there in the end, what was read while it grew, and how far the group came."""
+        """The final output, what was read while it grew, and the group's offsets."""
         name, target = str(self.pipeline.client), self.pipeline.target
         wait_until(
             lambda: open_partitions(self._bootstrap, target, PARTITION_COUNT) == [],
@@ -113,7 +115,7 @@ class Watched:
         )
         self._reader.close()
         assert (name, self.pipeline.tally.failed) == (name, [])
-        # What the log holds comes first: if only the reader saw a record twice, it was sent back to an older offset.
+        # The log comes first: if only the reader saw a duplicate, it was sent back to an older offset.
         found = read_all(self._bootstrap, target, PARTITION_COUNT, isolation="read_committed")
         assert (name, faults(written.written, found)) == (name, [])
         assert (name, faults(written.written, self._reader.found)) == (name, [])

@@ -1,7 +1,7 @@
-"""kafka-transactions, as operators use it: it lists, describes, finds what hangs and ends it.
+"""kafka-transactions lists, describes, finds and ends hanging transactions.
 
-A transaction hangs where records of it are in a partition of which its coordinator knows nothing. Brokers of today let
-nobody write such records, unless they are told not to verify (`transaction.partition.verification.enable`).
+A transaction hangs if a partition has records of it that its coordinator does not know. Current brokers accept no
+such records, unless verification is off (`transaction.partition.verification.enable`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Row = dict[str, str]
 
 @pytest.fixture(scope="module")
 def lenient(tmp_path_factory: pytest.TempPathFactory, make_broker: Callable[..., Broker]) -> Iterator[Broker]:
-    """A broker that asks no coordinator before it takes records of a transaction."""
+    """A broker that accepts transactional records without asking the coordinator."""
     settings = {**TRANSACTION_SETTINGS, "transaction.partition.verification.enable": "false"}
     broker = make_broker(tmp_path_factory.mktemp("lenient"), settings=settings)
     broker.start()
@@ -48,12 +48,12 @@ def lenient(tmp_path_factory: pytest.TempPathFactory, make_broker: Callable[...,
 
 @pytest.fixture
 def try_run(java_tools: JavaTools, lenient: Broker) -> Callable[..., ToolResult]:
-    return lambda *words: java_tools.try_run(COMMAND, "--bootstrap-server", lenient.bootstrap, *words)
+    return lambda *arguments: java_tools.try_run(COMMAND, "--bootstrap-server", lenient.bootstrap, *arguments)
 
 
 @pytest.fixture
 def run(java_tools: JavaTools, lenient: Broker) -> Run:
-    return lambda *words: java_tools.run(COMMAND, "--bootstrap-server", lenient.bootstrap, *words)
+    return lambda *arguments: java_tools.run(COMMAND, "--bootstrap-server", lenient.bootstrap, *arguments)
 
 
 @pytest.fixture
@@ -62,14 +62,15 @@ def topic(lenient: Broker) -> str:
     with WireConnection(lenient.port) as connection:
         for partition in range(2):
             wait_until(
-                lambda partition=partition: end_offset(connection, name, partition) == 0, f"{name} is led"
+                lambda partition=partition: end_offset(connection, name, partition) == 0,
+                f"{name} has a leader",
             )
     return name
 
 
 @dataclass(frozen=True)
 class Open:
-    """A transaction of two records that is open in partition 0 of a topic, and its producer."""
+    """An open transaction with two records in partition 0 of a topic, and its producer."""
 
     transactional_id: str
     producer: Producer
@@ -90,18 +91,18 @@ def opened(lenient: Broker, topic: str) -> Open:
 
 @pytest.fixture
 def hanging(lenient: Broker, topic: str) -> int:
-    """The producer id of a record in partition 1 whose transaction nobody will end: no coordinator heard of it."""
+    """The producer id of a hanging record in partition 1: no coordinator knows its transaction."""
     with WireConnection(lenient.port) as connection:
         _, producer_id, epoch = settled(lambda: init(connection, None), "there is a producer id")
         records = kernel.build_batch(
-            [(int(time.time() * 1000) - HOUR_MS, None, b"ghost", ())],
+            [(int(time.time() * 1000) - HOUR_MS, None, b"hanging", ())],
             producer_id=producer_id,
             producer_epoch=epoch,
             base_sequence=0,
             is_transactional=True,
         )
         answer = produce(
-            connection, topic, bytes(records), partition=1, transactional_id="ghost", version=VERIFYING
+            connection, topic, bytes(records), partition=1, transactional_id="hanging", version=VERIFYING
         )
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
     return producer_id
@@ -109,8 +110,8 @@ def hanging(lenient: Broker, topic: str) -> int:
 
 def rows(output: str) -> list[Row]:
     """The lines of a table under its heading."""
-    lines = [[word.strip() for word in line.split("\t")] for line in output.splitlines()]
-    return [dict(zip(lines[0], words, strict=True)) for words in lines[1:]]
+    lines = [[argument.strip() for argument in line.split("\t")] for line in output.splitlines()]
+    return [dict(zip(lines[0], cells, strict=True)) for cells in lines[1:]]
 
 
 def row_of(output: str, transactional_id: str) -> Row | None:
@@ -135,7 +136,7 @@ def test_lists_transactions(run: Run, opened: Open) -> None:
     )
 
 
-def test_a_pattern_that_is_none_is_refused(try_run: Callable[..., ToolResult]) -> None:
+def test_an_invalid_pattern_is_rejected(try_run: Callable[..., ToolResult]) -> None:
     refused = try_run("list", "--transactional-id-pattern", "(")
     assert refused.status == 1
     assert "Failed to list transactions" in refused.stderr
@@ -157,15 +158,15 @@ def test_describes_a_transaction(run: Run, opened: Open, topic: str) -> None:
     wait_until(is_complete, "it is complete")
 
 
-def test_describes_no_transaction_that_there_is_not(try_run: Callable[..., ToolResult]) -> None:
+def test_describing_an_unknown_transaction_fails(try_run: Callable[..., ToolResult]) -> None:
     unknown = try_run("describe", "--transactional-id", "nobody")
     assert (unknown.status, "the ID could not be found" in unknown.stderr) == (1, True), unknown.stderr
 
 
 def test_describes_producers(run: Run, opened: Open, topic: str) -> None:
-    words = ["describe-producers", "--topic", topic, "--partition", "0"]
+    arguments = ["describe-producers", "--topic", topic, "--partition", "0"]
     [described] = rows(run("describe", "--transactional-id", opened.transactional_id))
-    [found] = rows(run(*words))
+    [found] = rows(run(*arguments))
     assert found["ProducerId"] == described["ProducerId"]
     assert (found["LastSequence"], found["CurrentTransactionStartOffset"]) == ("1", "0")
     assert found["LatestCoordinatorEpoch"] == "-1"
@@ -173,13 +174,13 @@ def test_describes_producers(run: Run, opened: Open, topic: str) -> None:
     opened.producer.commit_transaction(30)
 
     wait_until(
-        lambda: [row["CurrentTransactionStartOffset"] for row in rows(run(*words))] == ["None"],
+        lambda: [row["CurrentTransactionStartOffset"] for row in rows(run(*arguments))] == ["None"],
         "it has no transaction",
     )
-    assert rows(run(*words, "--broker-id", "1")) == rows(run(*words))
+    assert rows(run(*arguments, "--broker-id", "1")) == rows(run(*arguments))
 
 
-def test_finds_and_aborts_what_hangs(
+def test_finds_and_aborts_hanging_transactions(
     run: Run, try_run: Callable[..., ToolResult], lenient: Broker, opened: Open, hanging: int, topic: str
 ) -> None:
     with WireConnection(lenient.port) as connection:
@@ -201,15 +202,15 @@ def test_finds_and_aborts_what_hangs(
     opened.producer.commit_transaction(30)
     wait_until(
         lambda: end_offsets(lenient.bootstrap, topic, 2, isolation="read_committed") == {0: 3, 1: 3},
-        "nobody is held up",
+        "the last stable offset is the end",
     )
     found_values = read_all(lenient.bootstrap, topic, 2, isolation="read_committed")
     assert found_values == {0: [b"one", b"two"], 1: [b"held up"]}
 
 
-def test_aborts_as_with_brokers_of_before(run: Run, lenient: Broker, hanging: int, topic: str) -> None:
-    words = ["--producer-id", str(hanging), "--producer-epoch", "0", "--coordinator-epoch", "0"]
-    run("abort", "--topic", topic, "--partition", "1", *words)
+def test_aborts_like_with_older_brokers(run: Run, lenient: Broker, hanging: int, topic: str) -> None:
+    arguments = ["--producer-id", str(hanging), "--producer-epoch", "0", "--coordinator-epoch", "0"]
+    run("abort", "--topic", topic, "--partition", "1", *arguments)
     assert end_offsets(lenient.bootstrap, topic, 2, isolation="read_committed") == {0: 0, 1: 2}
 
 
@@ -226,7 +227,7 @@ def test_terminates_a_transaction_by_force(run: Run, lenient: Broker, opened: Op
 
 
 def produce_alone(connection: WireConnection, topic: str, value: bytes, *, partition: int) -> int:
-    """The offset of a record that belongs to no transaction."""
+    """The offset of a record outside of any transaction."""
     answer = produce(connection, topic, batch(value), partition=partition)
     assert answer.error_code is ErrorCode.NONE
     return answer.base_offset

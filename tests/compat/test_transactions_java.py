@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compat.clients.java import run_java
+from compat.clients.java import run_scenarios
 from harness.brokers import Broker
 
 SCENARIOS = (
@@ -28,9 +28,7 @@ SCENARIOS = (
 
 @pytest.fixture(scope="module")
 def outcomes(transaction_cluster: Broker) -> dict[str, str]:
-    """All scenarios, run once in one JVM."""
-    lines = run_java("ClientScenarios", transaction_cluster.bootstrap, "transactions").splitlines()
-    return dict(line.split("\t", 1) for line in lines)
+    return run_scenarios(transaction_cluster.bootstrap, "transactions")
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -38,5 +36,5 @@ def test_java_transactions(outcomes: dict[str, str], scenario: str) -> None:
     assert outcomes[scenario] == "ok"
 
 
-def test_no_scenario_is_left_out(outcomes: dict[str, str]) -> None:
+def test_all_scenarios_are_listed(outcomes: dict[str, str]) -> None:
     assert tuple(outcomes) == SCENARIOS

@@ -1,4 +1,4 @@
-"""Topics for tests, made through confluent-kafka's admin client."""
+"""Topics for tests, created with confluent-kafka's admin client."""
 
 from __future__ import annotations
 
@@ -21,13 +21,17 @@ def new_name(stem: str) -> str:
 
 
 def create_topics(
-    bootstrap: str, *names: str, partitions: int = 1, config: Mapping[str, str] | None = None
+    bootstrap: str,
+    *names: str,
+    partitions: int = 1,
+    replicas: int = 1,
+    config: Mapping[str, str] | None = None,
 ) -> None:
     new = [
-        NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
+        NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=dict(config or {}))
         for name in names
     ]
-    client = admin(bootstrap)  # named: its futures die with it
+    client = admin(bootstrap)  # kept in a variable: its futures end with it
     for future in client.create_topics(new, operation_timeout=WAIT_SECONDS).values():
         future.result(WAIT_SECONDS)
 

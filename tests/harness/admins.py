@@ -1,4 +1,4 @@
-"""An admin in a scripted cluster: what it asks is seen, what it is told is chosen, and waiting costs no time."""
+"""An admin client in a scripted cluster: the test sees its requests and chooses the responses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Test = Callable[[Admin], Coroutine[Any, Any, None]]
 
 
 def run_admin(world: ScriptedCluster, test: Test, **options: object) -> None:
-    """Run a test with an admin of the cluster."""
+    """Run a test with an admin client of the cluster."""
 
     async def main() -> None:
         settings = AdminSettings.of(world.bootstrap, None, options)
@@ -29,5 +29,5 @@ def run_admin(world: ScriptedCluster, test: Test, **options: object) -> None:
 
 
 def asked(world: ScriptedCluster, kind: type[Any]) -> list[tuple[int, Any]]:
-    """The requests of one kind that came to any node, and to which."""
+    """All requests of one kind, with the node that received each."""
     return [(node.id, request) for node in world.nodes.values() for request in node.asked_for(kind)]

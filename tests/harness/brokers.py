@@ -1,9 +1,8 @@
-"""Real broker processes for tests: Penstock, or Apache Kafka as the proof that a test asks for what Kafka does.
+"""Real broker processes for tests: Penstock, or Apache Kafka to prove that a test expects what Kafka does.
 
-A broker is a process with a data folder and a port. It can be stopped (SIGTERM), killed (SIGKILL) and started
-again on the same data and the same port, which is what most of the tests here are about. Nothing in this
-module speaks a client library: readiness is one ApiVersions exchange by hand, so that a broken client cannot
-make a broker look broken.
+A broker is a process with a data folder and a port. It can be stopped (SIGTERM), killed (SIGKILL) and restarted on the
+same data and port. This module uses no client library: it sends one ApiVersions request by hand to see whether the
+broker is ready, so a broken client cannot make a broker look broken.
 """
 
 from __future__ import annotations
@@ -24,22 +23,35 @@ from pathlib import Path
 
 import psutil
 
+LOOPBACK = "127.0.0.1"
 ROOT = Path(__file__).resolve().parents[2]
 KAFKA_CACHE = ROOT / ".cache" / "kafka"
-START_SECONDS = 60.0  # a JVM on a busy machine of two cores; Penstock itself takes well under one
+START_SECONDS = 120.0  # a JVM on a busy machine with two cores; Penstock takes well under one second
 STOP_SECONDS = 60.0
 POLL_SECONDS = 0.02
-PORTS = range(15_000, 30_000)  # below those that the system gives to outgoing connections
+MOST_WORKERS = 8  # processes of one test run; each takes its ports from its own part of both ranges
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % MOST_WORKERS
+# Both are below the range that the system uses for outgoing connections. TESTING_PORTS are for `penstock.testing`,
+# whose clusters need consecutive ports.
+PORTS, TESTING_PORTS = range(15_000, 25_000), range(25_000, 30_000)
+OWN_PORTS = PORTS[WORKER::MOST_WORKERS]
+# Of 600 ports, a cluster may begin at the first 400: its controllers listen 100 ports higher.
+OWN_TESTING_PORTS = TESTING_PORTS[WORKER * 600 : WORKER * 600 + 400]
+_given_ports: set[int] = set()
 
 
 class BrokerFailed(Exception):
-    """The process ended, or did not answer in time; carries the end of its output."""
+    """The process exited, or did not answer in time. The message includes the end of its output."""
 
 
 class Broker(ABC):
-    """One broker process on 127.0.0.1, over a data folder that outlives it."""
+    """One broker process. Its data folder outlives it."""
 
     name: str
+    host: str = LOOPBACK
+    """Where it listens."""
+    format_options: Sequence[str] = ()
+    """More options for `storage format`."""
 
     def __init__(
         self, folder: Path, *, settings: Mapping[str, str] | None = None, port: int | None = None
@@ -53,7 +65,7 @@ class Broker(ABC):
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     @abstractmethod
@@ -66,10 +78,10 @@ class Broker(ABC):
         return dict(os.environ)
 
     def start(self) -> None:
-        """Starts the process and returns when it answers a request."""
+        """Start the process; return when it answers a request."""
         self.launch()
         deadline = time.monotonic() + START_SECONDS
-        while not answers(self.port):
+        while not answers(self.port, host=self.host):
             self._check_alive()
             if time.monotonic() > deadline:
                 self.kill()
@@ -79,7 +91,7 @@ class Broker(ABC):
             time.sleep(POLL_SECONDS)
 
     def launch(self) -> subprocess.Popen[bytes]:
-        """Starts the process and does not wait for it."""
+        """Start the process without waiting for it."""
         assert self.process is None, "already started"
         with self.output_file.open("ab") as output:
             self.process = subprocess.Popen(
@@ -92,7 +104,7 @@ class Broker(ABC):
         return self.process
 
     def stop(self) -> int:
-        """SIGTERM, then a wait: the clean way. Returns the exit status."""
+        """Stop cleanly with SIGTERM, and wait; the exit status."""
         process = self._running()
         process.terminate()
         try:
@@ -106,19 +118,22 @@ class Broker(ABC):
         return status
 
     def kill(self) -> None:
-        """SIGKILL: the process gets no chance to write anything more."""
+        """SIGKILL: the process cannot write anything more."""
         process = self._running()
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGKILL)
         process.wait(STOP_SECONDS)
         self.process = None
 
+    def send_signal(self, number: signal.Signals) -> None:
+        self._running().send_signal(number)
+
     def restart(self) -> None:
         self.stop()
         self.start()
 
     def close(self) -> None:
-        """Ends the process if it still runs; for fixtures, never fails for a broker that a test stopped already."""
+        """End the process if it is running. For fixtures: it may be stopped already."""
         if self.process is None:
             return
         if self.process.poll() is not None:
@@ -133,6 +148,12 @@ class Broker(ABC):
     def is_alive(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
+    @property
+    def directory_id(self) -> str:
+        """The id of its first log directory, which has the metadata log."""
+        lines = (self.log_directories[0] / "meta.properties").read_text().splitlines()
+        return next(line.partition("=")[2] for line in lines if line.startswith("directory.id="))
+
     def resident_bytes(self) -> int:
         return int(psutil.Process(self._running().pid).memory_info().rss)
 
@@ -144,10 +165,10 @@ class Broker(ABC):
         return data[-last_bytes:].decode("utf-8", "replace")
 
     def check_output(self) -> None:
-        """Fails where the process reported a fault of its own: whatever a client did, that is a bug."""
+        """Fail if the process reported an internal error: whatever a client did, that is a bug."""
         output = self.output(last_bytes=1 << 20)
         at = output.find("Traceback (most recent call last)")
-        assert at < 0, f"{self.name} reported a fault of its own:\n{output[max(0, at - 500) : at + 3000]}"
+        assert at < 0, f"{self.name} reported an internal error:\n{output[max(0, at - 500) : at + 3000]}"
 
     def _running(self) -> subprocess.Popen[bytes]:
         assert self.process is not None, "not started"
@@ -157,7 +178,7 @@ class Broker(ABC):
         status = self._running().poll()
         if status is not None:
             self.process = None
-            raise BrokerFailed(f"{self.name} ended with status {status}:\n{self.output()}")
+            raise BrokerFailed(f"{self.name} exited with status {status}:\n{self.output()}")
 
 
 class PenstockBroker(Broker):
@@ -168,23 +189,22 @@ class PenstockBroker(Broker):
         return [Path(part) for part in self.settings.get("log.dirs", str(self.folder / "data")).split(",")]
 
     def command(self) -> Sequence[str]:
+        return [*penstock_command(), "serve", *self.setting_options()]
+
+    def setting_options(self) -> list[str]:
         settings = {
             "listeners": f"PLAINTEXT://{self.bootstrap}",
             "log.dirs": ",".join(map(str, self.log_directories)),
             **self.settings,
         }
-        return [
-            *penstock_command(),
-            "serve",
-            *(word for pair in settings.items() for word in ("--set", "=".join(pair))),
-        ]
+        return [word for pair in settings.items() for word in ("--set", "=".join(pair))]
 
     def environment(self) -> dict[str, str]:
         return penstock_environment()
 
 
 class KafkaBroker(Broker):
-    """Apache Kafka, one node that is broker and controller. `libs` is the folder with its jars."""
+    """Apache Kafka as one node, broker and controller. `libs` is the folder with its jars."""
 
     name = "kafka"
 
@@ -219,7 +239,11 @@ class KafkaBroker(Broker):
         if not (self.log_directories[0] / "meta.properties").exists():
             format_command = ["java", "-cp", f"{self.libs}/*", "kafka.tools.StorageTool", "format"]
             subprocess.run(
-                [*format_command, "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(self._properties())],
+                [
+                    *format_command,
+                    *("-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(self._properties())),
+                    *self.format_options,
+                ],
                 check=True,
                 capture_output=True,
             )
@@ -244,7 +268,7 @@ class KafkaBroker(Broker):
 
 
 def penstock_command() -> list[str]:
-    """The command as a user has it; from a tree that is not installed, the module behind it."""
+    """The installed command; in a source tree, the module behind it."""
     script = Path(sys.executable).with_name("penstock")
     return [str(script)] if script.exists() else [sys.executable, "-m", "penstock"]
 
@@ -256,19 +280,25 @@ def penstock_environment() -> dict[str, str]:
 
 
 def free_port() -> int:
-    """A port that nobody uses, and that no outgoing connection is given while a broker is down between two starts."""
-    while True:
-        port = random.SystemRandom().choice(PORTS)
+    """A free port outside the range of outgoing connections, so that it stays free while a broker is down.
+
+    No port is given twice: neither by this process, nor by another process of the same test run.
+    """
+    left = [port for port in OWN_PORTS if port not in _given_ports]
+    random.SystemRandom().shuffle(left)
+    for port in left:
         with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
+            probe.bind((LOOPBACK, port))
+            _given_ports.add(port)
             return port
+    raise BrokerFailed(f"all {len(OWN_PORTS)} ports of this process are given or in use")
 
 
-def answers(port: int, *, timeout_seconds: float = 5.0) -> bool:
-    """Whether something on this port answers an ApiVersions request (version 0, which everyone serves)."""
+def answers(port: int, *, host: str = LOOPBACK, timeout_seconds: float = 5.0) -> bool:
+    """Whether a server on this port answers an ApiVersions request (version 0, which every broker serves)."""
     header = struct.pack(">hhih", 18, 0, 7, 4) + b"wait"
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=timeout_seconds) as connection:
+        with socket.create_connection((host, port), timeout=timeout_seconds) as connection:
             connection.sendall(struct.pack(">i", len(header)) + header)
             answer = connection.recv(8, socket.MSG_WAITALL)
     except OSError:
@@ -277,7 +307,7 @@ def answers(port: int, *, timeout_seconds: float = 5.0) -> bool:
 
 
 def tool(name: str) -> str:
-    """The path of a command-line program that the tests need; `make test` installs them."""
+    """The path of a program that the tests need; `make test` installs them."""
     path = shutil.which(name)
-    assert path, f"{name} is not installed: run the tests with `make test`, which installs what they need"
+    assert path, f"{name} is not installed: run the tests with `make test`, which installs it"
     return path

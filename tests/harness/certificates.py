@@ -1,6 +1,6 @@
-"""Certificates for tests of TLS: an authority, servers and clients that it vouches for, and one that nobody knows.
+"""Certificates for TLS tests: an authority, servers and clients that it signs, and an unknown one.
 
-Made anew in each run by the package `cryptography`; keys are of a kind that is quick to make.
+The package `cryptography` creates them in each run, with keys that are fast to create.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Identity:
         return self.certificate.public_bytes(serialization.Encoding.PEM).decode()
 
     def write_pem(self, path: Path, *, password: str | None = None) -> Path:
-        """Key and certificate in one file, as Kafka takes a key store of type PEM."""
+        """Key and certificate in one file, as in a Kafka key store of type PEM."""
         key = self.key_pem if password is None else self.locked_key_pem(password)
         path.write_text(key + self.certificate_pem)
         return path
@@ -63,7 +63,7 @@ class Identity:
 
 
 class Authority:
-    """Vouches for servers and clients."""
+    """Signs the certificates of servers and clients."""
 
     def __init__(self, name: str = "Test authority") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())

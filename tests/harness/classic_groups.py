@@ -1,17 +1,17 @@
-"""Members of classic groups, played by a test: one call a request, and what was answered, now or later."""
+"""Members of classic groups under the control of a test: one call per request, and its response, now or later."""
 
 from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
-from harness.groups import Stage
-from penstock.broker.handlers.join_group import in_version
-from penstock.coordinator.framing import RecordFraming
+from harness.groups import GroupHarness
+from penstock.broker.handlers.join_group import adapt_to_version
 from penstock.coordinator.group.classic.group import ClassicGroup
 from penstock.coordinator.group.classic.groups import ClassicGroups
 from penstock.coordinator.group.client import Client
 from penstock.coordinator.group.records import TYPES
-from penstock.coordinator.outcome import Answer, Outcome
+from penstock.coordinator.result import CoordinatorResult, DeferredResponse
+from penstock.coordinator.serde import RecordSerde
 from penstock.protocol.codec import codec
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -39,19 +39,19 @@ MEMBER_ID_REQUIRED_VERSION = 4
 
 
 class Reply(Generic[R]):
-    """What came back, if something did; it also is what a connection would have encoded."""
+    """The response, once there is one. It is also encoded, as a connection would do."""
 
-    def __init__(self, response: R | Answer[R], version: int) -> None:
+    def __init__(self, response: R | DeferredResponse[R], version: int) -> None:
         self._got: list[R] = []
         self._version = version
-        if isinstance(response, Answer):
-            response.then(self._take)
+        if isinstance(response, DeferredResponse):
+            response.on_complete(self._take)
         else:
             self._take(response)
 
     def _take(self, response: R) -> None:
         if isinstance(response, JoinGroupResponse):
-            in_version(response, self._version)
+            adapt_to_version(response, self._version)
         codec(type(response), self._version).encode(response)  # type: ignore[arg-type]
         self._got.append(response)
 
@@ -61,7 +61,7 @@ class Reply(Generic[R]):
 
     @property
     def value(self) -> R:
-        assert self._got, "no answer yet"
+        assert self._got, "no response yet"
         return self._got[0]
 
     @property
@@ -70,13 +70,13 @@ class Reply(Generic[R]):
         return error
 
 
-class ClassicStage(Stage):
-    """A shard that has classic groups alone, loaded and serving."""
+class ClassicHarness(GroupHarness):
+    """A loaded shard with classic groups only."""
 
     def __init__(
         self, properties: dict[str, str] | None = None, *, is_loaded: bool = True, **options: Any
     ) -> None:
-        super().__init__(properties, framing=RecordFraming(TYPES), **options)
+        super().__init__(properties, framing=RecordSerde(TYPES), **options)
         self.classic = ClassicGroups(self.context)
         self.parts.append(self.classic)
         if is_loaded:
@@ -87,12 +87,10 @@ class ClassicStage(Stage):
         assert isinstance(group, ClassicGroup)
         return group
 
-    def successor(self, properties: dict[str, str] | None = None) -> ClassicStage:
+    def successor(self, properties: dict[str, str] | None = None) -> ClassicHarness:
         """The shard as another node, or this one after a restart, would load it now."""
-        seed = self.context.around.random.getrandbits(
-            32
-        )  # ids must be new ones, as those of another node would be
-        other = ClassicStage(properties, is_loaded=False, seed=seed)
+        seed = self.context.dependencies.random.getrandbits(32)  # ids must be new, like those of another node
+        other = ClassicHarness(properties, is_loaded=False, seed=seed)
         other.clock_ms = self.clock_ms
         other.load(self.compacted())
         other.classic.loaded()
@@ -136,7 +134,7 @@ class ClassicStage(Stage):
         group_id: str = GROUP,
         **changes: Any,
     ) -> Reply[SyncGroupResponse]:
-        """As the one who was answered with `joined`."""
+        """As the member that got the response `joined`."""
         request = SyncGroupRequest(
             group_id=group_id,
             generation_id=joined.generation_id,
@@ -169,13 +167,13 @@ class ClassicStage(Stage):
             request = LeaveGroupRequest(group_id=GROUP, member_id=identities[0].member_id)
         return self._reply(self.classic.leave(request, version=version), version).value
 
-    def _reply(self, outcome: Outcome[R], version: int) -> Reply[R]:
+    def _reply(self, outcome: CoordinatorResult[R], version: int) -> Reply[R]:
         return Reply(self.play(outcome), version)
 
-    # -- whole stories
+    # -- several requests
 
     def enter(self, **options: Any) -> Reply[JoinGroupResponse]:
-        """Join as somebody new, with the second request that newer versions want of members that are not static."""
+        """Join as a new member, with the second request that newer versions require of members that are not static."""
         reply = self.join(**options)
         is_static = options.get("instance_id") is not None
         if is_static or options.get("version", 9) < MEMBER_ID_REQUIRED_VERSION:
@@ -184,14 +182,14 @@ class ClassicStage(Stage):
         return self.join(reply.value.member_id, **options)
 
     def assemble(self, *members: dict[str, Any]) -> list[JoinGroupResponse]:
-        """A first generation of these members, the leader first; they have joined and not synced."""
+        """The first generation of these members, the leader first. They have joined but not synced."""
         replies = [self.enter(**options) for options in members]
         while any(reply.is_waiting for reply in replies):
             self.advance(INITIAL_DELAY_MS)
         return [reply.value for reply in replies]
 
     def stabilize(self, *members: dict[str, Any]) -> list[JoinGroupResponse]:
-        """A first generation, stable: each member was given its own id as an assignment."""
+        """The first generation, stable. The assignment of each member is its own id."""
         joined = self.assemble(*members)
         self.sync_all(joined)
         return joined

@@ -1,4 +1,4 @@
-"""Reading what transactions wrote: fetches of committed records, with all that they tell, and offsets by isolation."""
+"""Reads of transactional records: read_committed fetches with all their fields, and offsets by isolation level."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 TOPIC_ID_FETCH_VERSION = 13
 
 MARKERS = {b"\0\0\0\0": "abort", b"\0\0\0\1": "commit"}
-"""Keys of the control records that end transactions: a version and a type."""
+"""Keys of the control records that end transactions: version and type."""
 
 
 def read(connection: WireConnection, topic: str, *, version: int = 12, **options: Any) -> PartitionData:
-    """One fetch of one partition, as `fetch_request` has it."""
+    """Fetch one partition, with the options of `fetch_request`."""
     (answered,) = ask(
         connection, fetch_request(connection, topic, version=version, **options), version
     ).responses
@@ -34,7 +34,7 @@ def read(connection: WireConnection, topic: str, *, version: int = 12, **options
 
 
 def seen(data: PartitionData) -> list[tuple[int, list[bytes | None] | str]]:
-    """First offset and values of every batch; of a marker, what it says."""
+    """Base offset and values of every batch; of a marker, its type."""
     found: list[tuple[int, list[bytes | None] | str]] = []
     position = 0
     for header in kernel.read_headers(data.records or b""):
@@ -49,14 +49,14 @@ def seen(data: PartitionData) -> list[tuple[int, list[bytes | None] | str]]:
 
 
 def aborted(data: PartitionData) -> list[tuple[int, int]] | None:
-    """Producer and first offset of every transaction that the reader has to leave out."""
+    """Producer id and first offset of every transaction that the consumer has to skip."""
     if data.aborted_transactions is None:
         return None
     return [(each.producer_id, each.first_offset) for each in data.aborted_transactions]
 
 
 def committed_values(data: PartitionData) -> list[bytes | None]:
-    """What a consumer of committed records hands out of one fetch."""
+    """The values that a read_committed consumer returns from one fetch."""
     assert data.aborted_transactions is not None
     begun = sorted(data.aborted_transactions, key=lambda each: each.first_offset, reverse=True)
     left_out: set[int] = set()
@@ -86,7 +86,7 @@ def fetch_request(
     partition_max_bytes: int = 1 << 20,
     session: tuple[int, int] = (0, -1),
 ) -> FetchRequest:
-    """By default of committed records, and without waiting."""
+    """By default read_committed, without waiting."""
     named = (
         {"topic": topic} if version < TOPIC_ID_FETCH_VERSION else {"topic_id": topic_id_of(connection, topic)}
     )
@@ -118,7 +118,7 @@ def offset_at(
     isolation_level: int = READ_COMMITTED,
     version: int = 7,
 ) -> tuple[int, int]:
-    """Offset and timestamp, as ListOffsets tells them."""
+    """Offset and timestamp from ListOffsets."""
     request = ListOffsetsRequest(
         replica_id=-1,
         isolation_level=isolation_level,

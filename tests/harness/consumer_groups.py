@@ -1,4 +1,4 @@
-"""Consumer groups on a stage: topics that come and go, and members that behave as the protocol asks."""
+"""Consumer groups without a broker: topics that appear and disappear, and members that follow the protocol."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.groups import Stage
-from penstock.coordinator.framing import RecordFraming
+from harness.groups import GroupHarness
 from penstock.coordinator.group.classic.groups import ClassicGroups
 from penstock.coordinator.group.client import Client
 from penstock.coordinator.group.consumer.group import ConsumerGroup
 from penstock.coordinator.group.consumer.groups import ConsumerGroups
 from penstock.coordinator.group.records import TYPES
+from penstock.coordinator.serde import RecordSerde
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
 from penstock.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
@@ -30,7 +30,7 @@ CLIENT = Client("client", "/127.0.0.1")
 SESSION_MS = 45_000
 REBALANCE_MS = 60_000
 AT_ONCE = {"group.consumer.assignment.interval.ms": "0"}
-"""Every new epoch is assigned at once: what most tests want to see."""
+"""Every new epoch is assigned at once, which most tests want."""
 
 Partitions = set[tuple[str, int]]
 
@@ -39,8 +39,8 @@ def topic_id(name: str, incarnation: int = 0) -> Uuid:
     return Uuid(hashlib.sha256(f"{name} {incarnation}".encode()).digest()[:16])
 
 
-class ConsumerStage(Stage):
-    """`heartbeat` says what a member says, `settle` lets honest members talk until all is quiet."""
+class ConsumerHarness(GroupHarness):
+    """`heartbeat` sends one request of a member, `settle` sends heartbeats of honest members until nothing changes."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ConsumerStage(Stage):
         seed: int = 1,
     ) -> None:
         super().__init__(
-            {**AT_ONCE, **(properties or {})}, image=image, seed=seed, framing=RecordFraming(TYPES)
+            {**AT_ONCE, **(properties or {})}, image=image, seed=seed, framing=RecordSerde(TYPES)
         )
         self.classic = ClassicGroups(self.context)
         self.consumer = ConsumerGroups(self.context, self.classic)
@@ -88,7 +88,7 @@ class ConsumerStage(Stage):
     def change_metadata(self, *records: Any) -> None:
         delta = self.image.apply(records, offset=self.image.offset + len(records), epoch=1)
         self.image = delta.image
-        assert self.consumer.metadata_changed(delta) == []
+        self.consumer.metadata_changed(delta)
 
     def _partitions(self, name: str, first: int, end: int) -> list[PartitionRecord]:
         return [
@@ -107,7 +107,7 @@ class ConsumerStage(Stage):
             for index in range(first, end)
         ]
 
-    # -- what members send
+    # -- requests of members
 
     def heartbeat(
         self,
@@ -121,7 +121,7 @@ class ConsumerStage(Stage):
         version: int = 1,
         **fields: Any,
     ) -> ConsumerGroupHeartbeatResponse:
-        """A refusal becomes a response, as the handler makes it one."""
+        """A refusal becomes an error response, as in the handler."""
         if epoch == 0:
             fields.setdefault("rebalance_timeout_ms", REBALANCE_MS)
             owned = set() if owned is None else owned
@@ -158,7 +158,7 @@ class ConsumerStage(Stage):
         }
         return {(names[topic.topic_id], index) for topic in topics for index in topic.partitions}
 
-    # -- what there is
+    # -- state
 
     @property
     def group(self) -> ConsumerGroup:
@@ -167,7 +167,7 @@ class ConsumerStage(Stage):
         return found
 
     def owners(self) -> dict[tuple[Uuid, int], list[str]]:
-        """By partition, all members that have it or have not said yet that they gave it up."""
+        """By partition, all members that own it or have not yet reported its revocation."""
         found: dict[tuple[Uuid, int], list[str]] = {}
         for member in self.group.members.values():
             for owned in (member.assigned, member.revoking):
@@ -176,10 +176,10 @@ class ConsumerStage(Stage):
                         found.setdefault((id_, partition), []).append(member.member_id)
         return found
 
-    def reloaded(self) -> ConsumerStage:
-        """What a new coordinator makes of the log."""
-        # Ids must be new ones, as those of another node would be.
-        other = ConsumerStage(image=self.image, seed=self.context.around.random.getrandbits(32))
+    def reloaded(self) -> ConsumerHarness:
+        """The state that a new coordinator loads from the log."""
+        # Ids must be new, like those of another node.
+        other = ConsumerHarness(image=self.image, seed=self.context.dependencies.random.getrandbits(32))
         other.settings = self.settings
         other.clock_ms = self.clock_ms
         other._incarnations = dict(self._incarnations)
@@ -192,10 +192,10 @@ class ConsumerStage(Stage):
 
 @dataclass
 class HonestMember:
-    """A consumer as clients are: it takes what it is given at once, and what it is no longer given it has given up
-    when it sends its next heartbeat, because that takes a while."""
+    """A member like real clients: it takes new partitions at once, and revokes partitions by its next heartbeat, since
+    revoking takes a while."""
 
-    stage: ConsumerStage
+    harness: ConsumerHarness
     member_id: str
     topics: list[str] = field(default_factory=lambda: ["water"])
     regex: str | None = None
@@ -203,37 +203,37 @@ class HonestMember:
     assignor: str | None = None
     epoch: int = 0
     owned: Partitions = field(default_factory=set)
-    """What it reads from now."""
+    """The partitions that it reads."""
     assigned: Partitions = field(default_factory=set)
-    """What it was last told to have."""
+    """Its last target assignment."""
     is_in: bool = False
     has_missed_answer: bool = False
-    """Then it tells everything again, and so is told everything."""
+    """Then it reports everything again, and gets everything again."""
 
     def lose_answer(self) -> None:
-        """It sends a heartbeat, and never hears what became of it."""
+        """It sends a heartbeat, and the response is lost."""
         assert self.is_in
-        self.stage.heartbeat(self.member_id, self.epoch, owned=self.owned, instance_id=self.instance_id)
+        self.harness.heartbeat(self.member_id, self.epoch, owned=self.owned, instance_id=self.instance_id)
         self.has_missed_answer = True
 
     def subscribe(self, topics: list[str]) -> None:
         self.topics = topics
         self.owned = set(self.assigned)
         self.take(
-            self.stage.heartbeat(
+            self.harness.heartbeat(
                 self.member_id, self.epoch, topics=topics, owned=self.owned, instance_id=self.instance_id
             )
         )
 
     def forget_topic(self, name: str) -> None:
-        """It is deleted: there is nothing to read any more."""
+        """The topic is deleted: there is nothing left to read."""
         self.owned = {one for one in self.owned if one[0] != name}
         self.assigned = {one for one in self.assigned if one[0] != name}
 
     def heartbeat(self) -> ConsumerGroupHeartbeatResponse:
         self.owned = set(self.assigned)
         if not self.is_in:
-            response = self.stage.heartbeat(
+            response = self.harness.heartbeat(
                 self.member_id,
                 0,
                 topics=self.topics,
@@ -242,7 +242,7 @@ class HonestMember:
                 server_assignor=self.assignor,
             )
         elif self.has_missed_answer:
-            response = self.stage.heartbeat(
+            response = self.harness.heartbeat(
                 self.member_id,
                 self.epoch,
                 topics=self.topics,
@@ -252,7 +252,7 @@ class HonestMember:
                 rebalance_timeout_ms=REBALANCE_MS,
             )
         else:
-            response = self.stage.heartbeat(
+            response = self.harness.heartbeat(
                 self.member_id, self.epoch, owned=self.owned, instance_id=self.instance_id
             )
         self.has_missed_answer = False
@@ -265,11 +265,11 @@ class HonestMember:
         elif response.error_code is ErrorCode.NONE:
             self.is_in, self.epoch = True, response.member_epoch
             if response.assignment is not None:
-                self.assigned = self.stage.read(response.assignment.topic_partitions)
+                self.assigned = self.harness.read(response.assignment.topic_partitions)
                 self.owned = self.owned | self.assigned
 
     def leave(self) -> ConsumerGroupHeartbeatResponse:
-        response = self.stage.heartbeat(self.member_id, -1, instance_id=self.instance_id)
+        response = self.harness.heartbeat(self.member_id, -1, instance_id=self.instance_id)
         self._abandon()
         return response
 
@@ -277,13 +277,13 @@ class HonestMember:
         self.is_in, self.epoch, self.owned, self.assigned = False, 0, set(), set()
 
 
-def settle(stage: ConsumerStage, *members: HonestMember, rounds: int = 20) -> None:
-    """Heartbeats all around, until nothing is written any more."""
+def settle(harness: ConsumerHarness, *members: HonestMember, rounds: int = 20) -> None:
+    """All members send heartbeats until nothing is written any more."""
     for _ in range(rounds):
-        before = len(stage.log)
+        before = len(harness.log)
         for member in members:
             member.heartbeat()
-        stage.advance(0)
-        if len(stage.log) == before:
+        harness.advance(0)
+        if len(harness.log) == before:
             return
-    raise AssertionError(f"not quiet after {rounds} rounds")
+    raise AssertionError(f"still changing after {rounds} rounds")

@@ -1,16 +1,16 @@
-"""A coordinator's log in memory."""
+"""An in-memory coordinator log."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-from penstock.coordinator.outcome import Guard
+from penstock.coordinator.result import Guard
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.records import kernel
-from penstock.records.batch import place
-from penstock.records.control import EndedTransaction, end_transaction_batch
+from penstock.records.batch import assign_offsets
+from penstock.records.control import TxnMarkerEntry, end_transaction_batch
 
 
 class ListWait:
@@ -23,7 +23,7 @@ class ListWait:
 
 
 class ListLog:
-    """Partitions as lists of batches; a write is committed at once, or with `commit()`."""
+    """Partitions as lists of batches. A write is committed at once, or by `commit()`."""
 
     def __init__(self) -> None:
         self.batches: dict[int, list[bytes]] = {}
@@ -32,7 +32,7 @@ class ListLog:
         self.commits_at_once = True
         self.refusal: ErrorCode | None = None
         self.guards: list[Guard | None] = []
-        """What each append came with."""
+        """The arguments of each append."""
         self.waits: list[tuple[int, int, Callable[[ErrorCode], None]]] = []
 
     def append(self, partition: int, batches: bytearray, guard: Guard | None = None) -> int:
@@ -42,7 +42,7 @@ class ListLog:
         position = 0
         for header in kernel.read_headers(memoryview(batches)):
             end = self.ends.get(partition, 0)
-            place(memoryview(batches), position, base_offset=end, leader_epoch=0)
+            assign_offsets(memoryview(batches), position, base_offset=end, leader_epoch=0)
             self.batches.setdefault(partition, []).append(
                 bytes(batches[position : position + header.size_bytes])
             )
@@ -52,7 +52,7 @@ class ListLog:
             self.committed[partition] = self.ends[partition]
         return self.ends[partition]
 
-    def append_marker(self, partition: int, marker: EndedTransaction) -> int:
+    def append_marker(self, partition: int, marker: TxnMarkerEntry) -> int:
         batch = end_transaction_batch(
             is_commit=marker.is_commit,
             producer_id=marker.producer_id,

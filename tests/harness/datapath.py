@@ -1,7 +1,7 @@
-"""A node's data path without a network: metadata, real logs, partitions and a broker for handlers to work on.
+"""A node's data path without a network: metadata, real logs, partitions, and a broker for handlers.
 
-`Cluster` commits metadata by hand, where a real node has a controller. `DataNode` follows it as a real node
-does. It runs on a real disk or on the simulated one.
+`Cluster` commits metadata by hand, where a real node has a controller. `DataNode` applies it like a real node. It runs
+on a real disk or on the simulated one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ from penstock.metadata.cache import MetadataCache
 from penstock.metadata.image import EMPTY_IMAGE
 from penstock.metadata.records.brokers import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 from penstock.metadata.records.cluster import ConfigRecord
-from penstock.metadata.records.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
+from penstock.metadata.records.topics import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from penstock.metadata.resources import ResourceType
 from penstock.metadata.settings import DynamicSettings
 from penstock.protocol.types import ZERO_UUID, Uuid
@@ -39,7 +44,7 @@ CLUSTER_ID = "the-cluster"
 
 
 def topic_id_of(name: str) -> Uuid:
-    """An id that a test can tell from the name."""
+    """A topic id derived from the name."""
     return Uuid(name.encode()[:16].ljust(16, b"."))
 
 
@@ -50,7 +55,7 @@ def make_context(
 
 
 def make_batch(*values: bytes, timestamp: int = 1000, key: bytes | None = None, **options: Any) -> memoryview:
-    """A writable view, as a produce request has it."""
+    """A writable view, as in a produce request."""
     return memoryview(kernel.build_batch([(timestamp, key, value, ()) for value in values], **options))
 
 
@@ -80,7 +85,7 @@ def partition_record(
 
 @dataclass
 class Cluster:
-    """Committed metadata, one change after the other."""
+    """Committed metadata, changed step by step."""
 
     metadata: MetadataCache = field(default_factory=MetadataCache)
     records: list[object] = field(default_factory=list)
@@ -120,13 +125,21 @@ class Cluster:
         partitions: int = 1,
         replicas: Sequence[int] = (NODE_ID,),
         isr: Sequence[int] | None = None,
+        leader: int | None = None,
         settings: dict[str, str] | None = None,
     ) -> None:
         self.publish(
             TopicRecord(name=name, topic_id=topic_id_of(name)),
-            *(partition_record(name, index, replicas=replicas, isr=isr) for index in range(partitions)),
+            *(
+                partition_record(name, index, replicas=replicas, isr=isr, leader=leader)
+                for index in range(partitions)
+            ),
             *(topic_setting(name, key, value) for key, value in (settings or {}).items()),
         )
+
+    def move(self, topic: str, index: int, *, leader: int) -> None:
+        """Give a partition another leader."""
+        self.publish(PartitionChangeRecord(partition_id=index, topic_id=topic_id_of(topic), leader=leader))
 
     def delete_topic(self, name: str) -> None:
         self.publish(RemoveTopicRecord(topic_id=topic_id_of(name)))
@@ -139,8 +152,8 @@ def topic_setting(topic: str, key: str, value: str | None) -> ConfigRecord:
     return ConfigRecord(resource_type=int(ResourceType.TOPIC), resource_name=topic, name=key, value=value)
 
 
-class FakeController:
-    """Gives out producer ids; a test that needs more of a controller brings its own."""
+class FakeProducerIds:
+    """Assigns producer ids, as a controller does."""
 
     def __init__(self) -> None:
         self._next_producer_id = 1000
@@ -163,7 +176,7 @@ def real_runtime() -> Runtime:
 
 
 class DataNode:
-    """One node from its logs to its handlers."""
+    """One node, from its logs to its handlers."""
 
     def __init__(
         self,
@@ -187,8 +200,7 @@ class DataNode:
         self.partitions = PartitionTable(
             node_id=NODE_ID, logs=self.logs, topic_settings=DynamicSettings(settings).of_topic
         )
-        controller: Any = FakeController()
-        nobody: Any = None  # the data path does not know of coordinators
+        absent: Any = None  # the data path uses neither coordinators nor a controller
         self.broker = Broker(
             node_id=NODE_ID,
             cluster_id=CLUSTER_ID,
@@ -197,14 +209,14 @@ class DataNode:
             metadata=cluster.metadata,
             partitions=self.partitions,
             logs=self.logs,
-            controller=controller,
-            groups=nobody,
-            transactions=nobody,
-            producer_ids=ProducerIds(controller, NODE_ID),
+            channel=absent,
+            groups=absent,
+            transactions=absent,
+            producer_ids=ProducerIds(FakeProducerIds(), NODE_ID),
         )
 
     async def start(self) -> None:
-        """Load the logs, act on the metadata that there is, and follow it from now on."""
+        """Load the logs, apply the current metadata, and follow it from now on."""
         await self.logs.start()
         offset = self.cluster.metadata.image.offset
         self.partitions.apply(EMPTY_IMAGE.apply(self.cluster.records, offset=offset, epoch=1))

@@ -1,18 +1,18 @@
-"""A consumer for `Producer.transaction(consumer=...)` that has one partition and no broker."""
+"""A consumer for `Producer.transaction(consumer=...)`, with one partition and no broker."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from penstock.client.cluster import TopicPartition
-from penstock.client.group.nouns import GroupMetadata, Offset
+from penstock.client.group.types import GroupMetadata, Offset
 from penstock.client.settings import ConsumerSettings
 
 P0 = TopicPartition("input", 0)
 
 
 class FakeConsumer:
-    """Has been given the messages before offset 10, and has committed none of them."""
+    """It has returned the messages before offset 10, and committed none of them."""
 
     def __init__(self) -> None:
         self.settings = ConsumerSettings.of(None, {}, {"group": "g", "enable_auto_commit": False})

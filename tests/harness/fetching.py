@@ -1,4 +1,4 @@
-"""Fetch requests and their answers, as tests of the fetch handler write and read them."""
+"""Fetch requests and responses for tests of the fetch handler."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def fetch(
     isolation_level: int = 0,
     **fields: Any,
 ) -> FetchRequest:
-    """A request for (topic, partition, offset)s; further fields are the partitions'."""
+    """A request for (topic, partition, offset)s. Further fields apply to each partition."""
     return FetchRequest(
         replica_id=replica_id,
         replica_state=ReplicaState(replica_id=replica_id),

@@ -1,4 +1,4 @@
-"""Group requests over a plain socket: find a coordinator, be a member of a classic or of a newer group."""
+"""Group requests over a plain socket: find a coordinator, join a classic or a consumer group."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ RETRIABLE = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_COORDINATOR,
 )
-"""What a client answers by trying again."""
+"""Errors after which a client retries."""
 
 
 def await_coordinator(connection: WireConnection, group: str) -> None:
-    """Wait until groups are served: the first request of all makes the internal topic."""
+    """Wait until groups are served: the first request creates the internal topic."""
 
     def is_found() -> bool:
         found = ask(connection, FindCoordinatorRequest(key=group, key_type=0), 3)
@@ -56,7 +56,7 @@ class JoinedMember:
 def join(
     connection: WireConnection, group: str, *topics: str, protocol_type: str = "consumer"
 ) -> JoinedMember:
-    """The only member of a group that thereby is stable."""
+    """The only member of a stable classic group."""
     await_coordinator(connection, group)
     subscription = codec(ConsumerProtocolSubscription, 0).encode(
         ConsumerProtocolSubscription(topics=list(topics))
@@ -90,7 +90,7 @@ LEAVING_EPOCH = -1
 
 @dataclass(frozen=True, slots=True)
 class EpochMember:
-    """Of a group of the newer protocol (KIP-848)."""
+    """A member of a consumer group (KIP-848)."""
 
     group: str
     member_id: str
@@ -104,7 +104,7 @@ class EpochMember:
 
 
 def join_newer(connection: WireConnection, group: str, *topics: str) -> EpochMember:
-    """The only member of a consumer group."""
+    """Join as the only member of a consumer group."""
     await_coordinator(connection, group)
     request = ConsumerGroupHeartbeatRequest(
         group_id=group,

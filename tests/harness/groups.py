@@ -1,4 +1,4 @@
-"""One part of a group shard on a stage of its own: a clock that stands still, a log that is a list, no event loop."""
+"""One part of a group shard under test: a clock that the test moves, a list as the log, no event loop."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Protocol, TypeVar
 
 from penstock.config.broker import BrokerSettings
 from penstock.config.group import GroupSettings
-from penstock.coordinator.framing import RecordFraming
-from penstock.coordinator.group.context import GroupContext, Surroundings
-from penstock.coordinator.outcome import Answer, CoordinatorRecord, Outcome
+from penstock.coordinator.group.context import GroupContext, GroupDependencies
+from penstock.coordinator.result import CoordinatorRecord, CoordinatorResult, DeferredResponse
+from penstock.coordinator.serde import RecordSerde
 from penstock.coordinator.shard import ShardContext
 from penstock.coordinator.timeline import Timeline
 from penstock.coordinator.timers import Timers
@@ -30,12 +30,12 @@ class Replaying(Protocol):
     def replays(self) -> dict[type, Callable[[Any, Any], None]]: ...
 
 
-class Stage:
-    """`context` for the parts under test, `play` to carry out what they decide, `advance` to let time pass.
+class GroupHarness:
+    """`context` for the parts under test, `play` to execute their decisions, `advance` to let time pass.
 
-    `parts` are those whose `replays` take the records. With `framing` given, every record also makes the way
-    through its bytes: to be replayed or, if it is one of a block, to stand in the log. `is_committing = False` keeps
-    writes uncommitted until `commit()`; `refuse = ErrorCode...` makes the log refuse.
+    `parts` replay the records. With `framing`, every record is also encoded and decoded; a record of a block stays
+    encoded in the log. `is_committing = False` keeps writes uncommitted until `commit()`; `refuse = ErrorCode...`
+    makes the log refuse.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Stage:
         *,
         image: MetadataImage = EMPTY_IMAGE,
         seed: int = 1,
-        framing: RecordFraming | None = None,
+        framing: RecordSerde | None = None,
     ) -> None:
         self.clock_ms = 1_000_000
         self.image = image
@@ -65,18 +65,18 @@ class Stage:
                 self._now_ms,
                 lambda: START_WALL_MS + self.clock_ms - 1_000_000,
             ),
-            Surroundings(
+            GroupDependencies(
                 lambda: self.image, lambda: self.settings, self._group_settings, random.Random(seed)
             ),
         )
 
-    def play(self, outcome: Outcome[R]) -> R | Answer[R]:
-        """Append, replay, answer; `Refused` where the log was told to refuse and nobody handles that."""
-        told = outcome.when_committed
+    def play(self, outcome: CoordinatorResult[R]) -> R | DeferredResponse[R]:
+        """Append, replay, respond. Raises `Refused` if the log refuses and the decision does not handle that."""
+        on_committed = outcome.when_committed
         if outcome.records and self.refuse is not None:
-            if told is not None:
-                told(self.refuse)
-            if not isinstance(outcome.response, Answer):
+            if on_committed is not None:
+                on_committed(self.refuse)
+            if not isinstance(outcome.response, DeferredResponse):
                 raise Refused(self.refuse)
             return outcome.response
         if outcome.records:
@@ -88,32 +88,32 @@ class Stage:
             self._timeline.begin(end_offset, is_committed=self.is_committing)
             for record in outcome.records:
                 self._replay(record)
-        if told is not None:
+        if on_committed is not None:
             if self.is_committing:
-                told(ErrorCode.NONE)
+                on_committed(ErrorCode.NONE)
             else:
-                self._waiting.append((len(self.log), lambda: told(ErrorCode.NONE)))
+                self._waiting.append((len(self.log), lambda: on_committed(ErrorCode.NONE)))
         return outcome.response
 
-    def answer(self, outcome: Outcome[R]) -> R:
-        """`play`, for decisions that answer at once."""
+    def answer(self, outcome: CoordinatorResult[R]) -> R:
+        """`play` for decisions that respond at once."""
         response = self.play(outcome)
-        if isinstance(response, Answer):
-            assert response.is_given, "the answer is still to come"
+        if isinstance(response, DeferredResponse):
+            assert response.is_complete, "there is no response yet"
             got: list[R] = []
-            response.then(got.append)
+            response.on_complete(got.append)
             return got[0]
         return response
 
     def commit(self) -> None:
-        """Everything written so far is committed."""
+        """Commit everything written so far."""
         self._timeline.commit(len(self.log))
         waiting, self._waiting = self._waiting, []
-        for _, told in waiting:
-            told()
+        for _, on_committed in waiting:
+            on_committed()
 
     def advance(self, duration_ms: int) -> None:
-        """Let time pass, and do what comes due meanwhile, each at its time."""
+        """Let time pass, and run each timer when it is due."""
         end_ms = self.clock_ms + duration_ms
         while True:
             next_ms = self._timers.next_ms
@@ -126,7 +126,7 @@ class Stage:
         self.clock_ms = end_ms
 
     def compacted(self) -> list[CoordinatorRecord]:
-        """What a new owner of the shard would replay: the last record of each key, in the order of those."""
+        """The records that a new owner of the shard would replay: the last of each key, in order."""
         latest: dict[str, CoordinatorRecord] = {}
         for record in self.log:
             key = repr(record.key)
@@ -135,17 +135,17 @@ class Stage:
         return list(latest.values())
 
     def load(self, records: list[CoordinatorRecord]) -> None:
-        """Replay `records` into this stage's parts, as if read from the log."""
+        """Replay `records` as if read from the log."""
         self.log.extend(records)
         self._timeline.begin(len(self.log), is_committed=True)
         for record in records:
             self._replay(record)
 
     def _single(self, record: CoordinatorRecord) -> list[CoordinatorRecord]:
-        """What stands in the log for a record, which is more than one where it is a block."""
+        """The log entries of a record; a block has several."""
         if self._framing is None or not _is_block(record):
             return [record]
-        batch = kernel.build_batch(self._framing.lay_out([record], timestamp_ms=0))
+        batch = kernel.build_batch(self._framing.encode_all([record], timestamp_ms=0))
         return [
             CoordinatorRecord(*self._framing.decode(written.key or b"", written.value))
             for written in kernel.iterate_records(batch)

@@ -1,8 +1,8 @@
-"""Members of the classic protocol in a group that may be of either type, as clients behave that do not know which.
+"""Classic members in a group that may be of either type, like clients that do not know which.
 
-They rejoin when a heartbeat tells them to, the leader of a classic group assigns, and nobody reads a partition before
-it is given. An eager member gives up everything before it joins again; a cooperative one goes on reading, says what it
-has, and gives up what it is not given again.
+They rejoin when a heartbeat says so, the leader of a classic group assigns, and no member reads a partition before it
+is assigned. An eager member revokes everything before it rejoins. A cooperative one keeps reading, reports what it
+owns, and revokes what it is not assigned again.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import enum
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from harness.consumer_groups import CLIENT, GROUP, REBALANCE_MS, ConsumerStage, Partitions
+from harness.consumer_groups import CLIENT, GROUP, REBALANCE_MS, ConsumerHarness, Partitions
 from penstock.coordinator.group.consumer.group import ConsumerGroup
-from penstock.coordinator.outcome import Answer, Outcome
+from penstock.coordinator.result import CoordinatorResult, DeferredResponse
 from penstock.metadata.errors import Refused
 from penstock.protocol.codec import codec
 from penstock.protocol.errors import ErrorCode
@@ -50,7 +50,7 @@ class Phase(enum.Enum):
 
 @dataclass
 class ClassicConsumer:
-    stage: ConsumerStage
+    harness: ConsumerHarness
     name: str
     is_eager: bool = False
     topics: list[str] = field(default_factory=lambda: ["water"])
@@ -65,7 +65,7 @@ class ClassicConsumer:
     _everyone: dict[str, ConsumerProtocolSubscription] = field(default_factory=dict)
 
     def step(self) -> None:
-        """What it would do next; nothing while it waits for an answer."""
+        """Do the next step; nothing while it waits for a response."""
         if self.phase is Phase.OUT:
             self.join()
         elif self.phase is Phase.JOINING:
@@ -96,14 +96,14 @@ class ClassicConsumer:
                 JoinGroupRequestProtocol(name="any", metadata=self._subscription()),
             ],
         )
-        group = self.stage.context.groups.get(GROUP)
+        group = self.harness.context.groups.get(GROUP)
         self._join = []
         self.phase = Phase.JOINING
         try:
             if isinstance(group, ConsumerGroup):
-                outcome = self.stage.consumer.join(group, request, client=CLIENT, version=9)
+                outcome = self.harness.consumer.join(group, request, client=CLIENT, version=9)
             else:
-                outcome = self.stage.classic.join(request, client=CLIENT, version=9)
+                outcome = self.harness.classic.join(request, client=CLIENT, version=9)
             self._listen(outcome, self._join)
         except Refused as refused:
             self._fail(refused.error)
@@ -123,13 +123,13 @@ class ClassicConsumer:
                 for member_id, partitions in self._assign().items()
             ],
         )
-        group = self.stage.context.groups.get(GROUP)
+        group = self.harness.context.groups.get(GROUP)
         self._sync = []
         try:
             if isinstance(group, ConsumerGroup):
-                outcome = self.stage.consumer.sync(group, request, version=5)
+                outcome = self.harness.consumer.sync(group, request, version=5)
             else:
-                outcome = self.stage.classic.sync(request, version=5)
+                outcome = self.harness.classic.sync(request, version=5)
             self._listen(outcome, self._sync)
         except Refused as refused:
             self._fail(refused.error)
@@ -144,13 +144,13 @@ class ClassicConsumer:
             member_id=self.member_id,
             group_instance_id=self.instance_id,
         )
-        group = self.stage.context.groups.get(GROUP)
+        group = self.harness.context.groups.get(GROUP)
         try:
             if isinstance(group, ConsumerGroup):
-                outcome = self.stage.consumer.classic_heartbeat(group, request, version=4)
+                outcome = self.harness.consumer.classic_heartbeat(group, request, version=4)
             else:
-                outcome = self.stage.classic.heartbeat(request, version=4)
-            error = self.stage.answer(outcome).error_code
+                outcome = self.harness.classic.heartbeat(request, version=4)
+            error = self.harness.answer(outcome).error_code
         except Refused as refused:
             error = refused.error
         self.last_error = error
@@ -162,32 +162,32 @@ class ClassicConsumer:
             group_id=GROUP,
             members=[MemberIdentity(member_id=self.member_id, group_instance_id=self.instance_id)],
         )
-        group = self.stage.context.groups.get(GROUP)
+        group = self.harness.context.groups.get(GROUP)
         self.forget()
         if isinstance(group, ConsumerGroup):
-            return self.stage.answer(self.stage.consumer.leave(group, request, version=5))
-        return self.stage.answer(self.stage.classic.leave(request, version=5))
+            return self.harness.answer(self.harness.consumer.leave(group, request, version=5))
+        return self.harness.answer(self.harness.classic.leave(request, version=5))
 
     def forget_topic(self, name: str) -> None:
-        """It is deleted: there is nothing to read any more."""
+        """The topic is deleted: there is nothing left to read."""
         self.owned = {one for one in self.owned if one[0] != name}
 
     def lose_answer(self) -> None:
-        """The connection is lost: it has what it had, and joins again."""
+        """The connection is lost: it keeps its partitions and rejoins."""
         self._join = self._sync = None
         self.phase = Phase.OUT
 
     def forget(self) -> None:
-        """It knows nothing any more, and reads nothing."""
+        """It forgets everything and reads nothing."""
         self.member_id, self.generation, self.phase, self.owned = "", -1, Phase.OUT, set()
         self._join = self._sync = None
 
-    # -- answers
+    # -- responses
 
-    def _listen(self, outcome: Outcome[R], into: list[R]) -> None:
-        response = self.stage.play(outcome)
-        if isinstance(response, Answer):
-            response.then(into.append)
+    def _listen(self, outcome: CoordinatorResult[R], into: list[R]) -> None:
+        response = self.harness.play(outcome)
+        if isinstance(response, DeferredResponse):
+            response.on_complete(into.append)
         else:
             into.append(response)
 
@@ -227,10 +227,10 @@ class ClassicConsumer:
         if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             self.member_id = ""
 
-    # -- as a leader
+    # -- as leader
 
     def _assign(self) -> dict[str, Partitions]:
-        """Everyone keeps what it has; what nobody has goes to whoever has least."""
+        """All members keep their partitions; free ones go to the member with the fewest."""
         given: dict[str, Partitions] = {}
         taken: Partitions = set()
         for member_id, subscription in self._everyone.items():
@@ -239,7 +239,7 @@ class ClassicConsumer:
             }
             given[member_id] = {one for one in owned - taken if one[0] in subscription.topics}
             taken |= owned
-        for name, topic in sorted(self.stage.image.topics.by_name.items()):
+        for name, topic in sorted(self.harness.image.topics.by_name.items()):
             for index in range(len(topic.partitions)):
                 readers = [m for m, subscription in self._everyone.items() if name in subscription.topics]
                 if (name, index) not in taken and readers:

@@ -1,29 +1,37 @@
-"""Faults that are put into the node on purpose, and have to be found: otherwise a seed that passes means nothing."""
+"""Bugs put into the node on purpose. If the simulation did not find them, a passing seed would mean nothing."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
 import pytest
 
-from penstock.testing.scenario import run_seed
-from penstock.testing.simulation import BrokenPromise
+from simulator.scenario import run_seed
+from simulator.simulation import BrokenPromise
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
-"""Its name says what is wrong with a node that has it."""
+"""The name of the function says what the node does wrong."""
 
 
-def find_out(
-    mutation: Mutation, patch: pytest.MonkeyPatch, seeds: Iterable[int], **scenario: bool | None
+def expect_detection(
+    mutation: Mutation,
+    patch: pytest.MonkeyPatch,
+    seeds: Iterable[int],
+    *,
+    run: Callable[..., object] = run_seed,
+    match: str = "",
+    **scenario: bool | None,
 ) -> None:
-    """Fails unless one of the seeds breaks a promise."""
+    """Fail unless one of the seeds breaks a promise, with words that `match` finds."""
     mutation(patch)
     tried = 0
     for seed in seeds:
         try:
-            run_seed(seed, **scenario)
+            run(seed, **scenario)
         except BrokenPromise as found:
             print(f"found by seed {seed}: {found}")
-            return
+            if re.search(match, str(found)):
+                return
         tried += 1
-    pytest.fail(f"{tried} seeds did not notice that it {mutation.__name__.replace('_', ' ')}")
+    pytest.fail(f"{tried} seeds did not notice that the node {mutation.__name__.replace('_', ' ')}")

@@ -1,4 +1,4 @@
-"""A simulated node, and a peer for it that sends any bytes at all and takes what comes back as it is."""
+"""A simulated node, and a peer that sends arbitrary bytes and keeps the frames that it gets."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.codec import codec
 from penstock.protocol.headers import encode_request_header, read_response_header
 from penstock.runtime.network import Network, Stream
-from penstock.testing.simulation import HOST, PORT, Simulation
+from simulator.simulation import HOST, PORT, Simulation
 
 T = TypeVar("T")
 
 FRAME_BYTES_MAX = 1 << 30
-QUIET_S = 60.0  # longer than anything in a test waits for, and virtual
+QUIET_S = 60.0  # virtual time, longer than any wait in a test
 
 
 def simulate(
@@ -26,7 +26,7 @@ def simulate(
     seed: int = 1,
     properties: dict[str, str] | None = None,
 ) -> T:
-    """Run `main` beside a node that serves, then stop the node cleanly. What the node calls a bug fails the test."""
+    """Run `main` next to a running node, then stop the node cleanly. A bug that the node reports fails the test."""
 
     async def run(simulation: Simulation) -> T:
         await simulation.start()
@@ -38,7 +38,7 @@ def simulate(
 
 
 class RawPeer:
-    """One connection that sends what it is told to, and keeps whole frames of what it gets."""
+    """One connection that sends given bytes and keeps complete frames."""
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
@@ -62,19 +62,19 @@ class RawPeer:
         self.stream.send([data])
 
     def send_request(self, key: int, version: int, body: bytes, *, client_id: str | None = "raw") -> int:
-        """A frame with a header that is right for the API and version, and with any body."""
+        """A frame with the right header for the API and version, and any body."""
         self._correlation_id += 1
         head = encode_request_header(ApiKey(key), version, self._correlation_id, client_id)
         self.send(struct.pack(">i", len(head) + len(body)) + head + body)
         return self._correlation_id
 
     async def receive(self, *, within_s: float = QUIET_S) -> bytes | None:
-        """The next whole frame; None where the node closed the connection instead; TimeoutError if neither."""
+        """The next complete frame; None if the node closed the connection; TimeoutError if neither."""
         if self.is_closed and self._received.empty():
             return None
         return await asyncio.wait_for(self._received.get(), within_s)
 
-    # -- what the stream calls
+    # -- called by the stream
 
     def lend_buffer(self) -> memoryview:
         return self._frames.lend()
@@ -86,7 +86,7 @@ class RawPeer:
         self._frames.settle()
 
     def drained(self) -> None:
-        """It sends little and waits for answers."""
+        """It sends little and waits for responses."""
 
     def closed(self, reason: BaseException | None) -> None:
         self.is_closed = True
@@ -94,7 +94,7 @@ class RawPeer:
 
 
 def decode_response(frame: bytes, key: int, version: int) -> Any:
-    """The response in a frame, which must be filled by it to the last byte."""
+    """The response in a frame, which must end with the frame."""
     described = api(key)
     _, position = read_response_header(memoryview(frame), ApiKey(key), version)
     response, end = codec(described.response_class(), version).decode(frame, position)

@@ -1,4 +1,4 @@
-"""Requests about offsets and groups in any version, over a plain socket, with answers that are easy to compare."""
+"""Requests about offsets and groups, in any version, over a plain socket, with results that are easy to compare."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BY_ID_VERSION = 10
 SEVERAL_GROUPS_VERSION = 8
 
 NOTHING = (-1, -1, "", ErrorCode.NONE)
-"""What is told of a partition without an offset."""
+"""The result for a partition without a committed offset."""
 
 
 def topic_id_of(connection: WireConnection, topic: str) -> Uuid:
@@ -91,7 +91,7 @@ def fetch(
     require_stable: bool = False,
     member: tuple[str, int] | None = None,
 ) -> dict[tuple[str | Uuid, int], tuple[int, int, str, ErrorCode]] | ErrorCode:
-    """What is told of each partition, or the error of the whole group."""
+    """The result for each partition, or the error of the whole group."""
     if version < SEVERAL_GROUPS_VERSION:
         topics = None
         if partitions is not None:
@@ -175,7 +175,7 @@ def describe(connection: WireConnection, group: str, *, version: int = 6, **fiel
 
 
 def listed(connection: WireConnection, *groups: str, version: int = 5, **filters: list[str]) -> list[str]:
-    """Those of `groups` that are in the list."""
+    """The groups of `groups` that are listed."""
     answered = ask(connection, ListGroupsRequest(**filters), version)
     assert answered.error_code is ErrorCode.NONE
     return [group for group in groups if group in {each.group_id for each in answered.groups}]

@@ -1,18 +1,18 @@
-"""Offsets on a stage, with classic groups beside them, and a group that does as a test says."""
+"""Offsets without a broker, with classic groups, and a group that accepts or refuses as the test says."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from harness.datapath import Cluster, topic_id_of
-from harness.groups import Stage
-from penstock.coordinator.framing import RecordFraming
+from harness.groups import GroupHarness
 from penstock.coordinator.group.administration import Administration
 from penstock.coordinator.group.classic.groups import ClassicGroups
 from penstock.coordinator.group.group import Group, GroupType, PartitionCheck
-from penstock.coordinator.group.offsets import Offsets
+from penstock.coordinator.group.offsets.offsets import Offsets
 from penstock.coordinator.group.records import BLOCKS, TYPES
-from penstock.coordinator.outcome import CoordinatorRecord
+from penstock.coordinator.result import CoordinatorRecord
+from penstock.coordinator.serde import RecordSerde
 from penstock.metadata.errors import Refused
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.offset_commit import (
@@ -36,19 +36,19 @@ GROUP = "readers"
 COMMIT_VERSION = 9
 FETCH_VERSION = 9
 
-Told = tuple[int, int, str, ErrorCode]
+FetchedOffset = tuple[int, int, str, ErrorCode]
 """Of a partition: offset, leader epoch, metadata, error."""
 
 
-class OffsetStage(Stage):
-    """Topics "orders" of 3 partitions and "payments" of 1; every record makes the way through its bytes."""
+class OffsetHarness(GroupHarness):
+    """Topics "orders" with 3 partitions and "payments" with 1. Every record is encoded and decoded."""
 
     def __init__(self, properties: dict[str, str] | None = None) -> None:
         self._properties = properties
         self.cluster = Cluster()
         self.cluster.add_topic("orders", partitions=3)
         self.cluster.add_topic("payments")
-        framing = RecordFraming(TYPES, blocks=BLOCKS)
+        framing = RecordSerde(TYPES, blocks=BLOCKS)
         super().__init__(properties, image=self.cluster.metadata.image, framing=framing)
         self.offsets = Offsets(self.context)
         self.classic = ClassicGroups(self.context)
@@ -59,9 +59,9 @@ class OffsetStage(Stage):
     def _metadata_changed(self, delta: object) -> None:
         self.image = self.cluster.metadata.image
 
-    def reloaded(self) -> OffsetStage:
-        """Another node that has taken over from the log, as compaction left it."""
-        other = OffsetStage(self._properties)
+    def reloaded(self) -> OffsetHarness:
+        """Another node that has loaded the log after compaction."""
+        other = OffsetHarness(self._properties)
         other.cluster, other.image, other.clock_ms = self.cluster, self.image, self.clock_ms
         other.load(self.compacted())
         return other
@@ -95,10 +95,10 @@ def commit_request(
     )
 
 
-def commit(stage: OffsetStage, offsets: Mapping[str, Mapping[int, int]], *, group: str = GROUP) -> None:
-    """A commit that must be accepted."""
+def commit(harness: OffsetHarness, offsets: Mapping[str, Mapping[int, int]], *, group: str = GROUP) -> None:
+    """A commit that must succeed."""
     request = commit_request(offsets, group=group)
-    response = stage.answer(stage.offsets.commit(request, version=COMMIT_VERSION))
+    response = harness.answer(harness.offsets.commit(request, version=COMMIT_VERSION))
     assert set(errors_of(response)) <= {ErrorCode.NONE}
 
 
@@ -122,7 +122,7 @@ def delete_request(partitions: Mapping[str, Sequence[int]], *, group: str = GROU
 def fetch_request(
     partitions: Mapping[str, Sequence[int]] | None = None, *, group: str = GROUP, by_id: bool = False
 ) -> OffsetFetchRequestGroup:
-    """All that the group has where nothing is named."""
+    """Without names, all offsets of the group."""
     if partitions is None:
         return OffsetFetchRequestGroup(group_id=group, topics=None)
     return OffsetFetchRequestGroup(
@@ -137,7 +137,7 @@ def fetch_request(
     )
 
 
-def told(response: OffsetFetchResponseGroup) -> dict[tuple[str, int], Told]:
+def fetched_offsets(response: OffsetFetchResponseGroup) -> dict[tuple[str, int], FetchedOffset]:
     return {
         (topic.name, partition.partition_index): (
             partition.committed_offset,
@@ -150,14 +150,14 @@ def told(response: OffsetFetchResponseGroup) -> dict[tuple[str, int], Told]:
     }
 
 
-def stored(stage: OffsetStage, *, group: str = GROUP, newest: bool = False) -> dict[tuple[str, int], int]:
+def stored(harness: OffsetHarness, *, group: str = GROUP, newest: bool = False) -> dict[tuple[str, int], int]:
     """The offsets of a group, as a client sees them."""
-    response = stage.offsets.fetch(fetch_request(group=group), require_stable=newest, version=FETCH_VERSION)
-    return {place: answer[0] for place, answer in told(response).items()}
+    response = harness.offsets.fetch(fetch_request(group=group), require_stable=newest, version=FETCH_VERSION)
+    return {place: answer[0] for place, answer in fetched_offsets(response).items()}
 
 
-class ObedientGroup(Group):
-    """Refuses what it is told to refuse, and remembers what it was asked."""
+class ScriptedGroup(Group):
+    """Refuses what the test says, and records what it was asked."""
 
     type = GroupType.CONSUMER
 
@@ -232,4 +232,4 @@ class ObedientGroup(Group):
 
     def _refuse(self) -> None:
         if self.refuses is not None:
-            raise Refused(self.refuses, "as told")
+            raise Refused(self.refuses, "as configured")

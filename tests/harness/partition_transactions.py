@@ -1,10 +1,11 @@
-"""Transactions written straight into a partition, as its broker does once the coordinator has agreed."""
+"""Transactions written directly to a partition, as a broker does after the coordinator has agreed."""
 
 from __future__ import annotations
 
 from harness.datapath import make_batch
-from penstock.records.control import EndedTransaction
+from penstock.records.control import TxnMarkerEntry
 from penstock.replication.partition import Partition
+from penstock.replication.transactions import append_marker, needs_verification, start_verification
 from penstock.storage.log import AppendInfo
 
 NOW = 1_700_000_000_000
@@ -32,10 +33,10 @@ def write(
     value: bytes = b"x",
     timestamp: int = NOW,
 ) -> AppendInfo:
-    """A batch of a transaction, with the guard that its coordinator's yes brings."""
+    """Append a batch of a transaction, with the guard of a verification."""
     guard = None
-    if partition.needs_verification(producer_id):
-        guard = partition.guard(producer_id, epoch, sequence)
+    if needs_verification(partition, producer_id):
+        guard = start_verification(partition, producer_id, epoch, sequence)
     batch = transactional(producer_id, sequence, epoch=epoch, value=value, timestamp=timestamp)
     return partition.append_as_leader(batch, acks=1, now_ms=NOW, guard=guard)
 
@@ -49,5 +50,5 @@ def end(
     coordinator_epoch: int = 0,
     version: int = 1,
 ) -> AppendInfo:
-    marker = EndedTransaction(producer_id, epoch, coordinator_epoch, is_commit, version)
-    return partition.append_marker(marker, now_ms=NOW)
+    marker = TxnMarkerEntry(producer_id, epoch, coordinator_epoch, is_commit, version)
+    return append_marker(partition, marker, now_ms=NOW)

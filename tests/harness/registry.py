@@ -1,7 +1,7 @@
-"""A schema registry in memory, behind the REST API that serializers speak: enough of it for them to be tested by.
+"""An in-memory schema registry with the REST API that serializers use.
 
-It keeps whatever it is given and judges no compatibility. Real serializers of others talk to it too, which shows that
-it answers as a registry does.
+It keeps every schema and does not check compatibility. Serializers of other projects use it too, which shows that it
+behaves like a registry.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Answer = tuple[int, dict[str, Any]]
 
 
 class RegistryInMemory:
-    """Schemas by id and by subject, and what was asked."""
+    """Schemas by id and by subject, and the requests so far."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -92,7 +92,7 @@ def _kept(body: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def serve_registry() -> Iterator[RegistryInMemory]:
-    """A registry on a free port, for as long as the block lasts."""
+    """A registry on a free port, for the length of a `with` block."""
     registry = RegistryInMemory()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,6 +1,6 @@
-"""Typed requests over a plain socket: what a test sends in one line, and the decoded answer.
+"""Typed requests over a plain socket: one line per request, and the decoded response.
 
-The codecs are Penstock's own; that they say what Kafka means is shown by sending the same to Kafka (`--broker=kafka`).
+The codecs are Penstock's. Sending the same requests to Kafka (`--broker=kafka`) shows that they are right.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from penstock.records.batch import CRC_START, HEADER, LENGTH_BYTES
 CREATE_TOPICS_VERSION = 5
 PRODUCE_VERSION = 9
 FETCH_VERSION = 11
-"""Versions that Penstock and Apache Kafka 4.3 both serve and that name topics by name."""
+"""Versions that both Penstock and Apache Kafka 4.3 serve, and that use topic names."""
 
 
 class ClosedByPeer(Exception):
@@ -40,7 +40,7 @@ class ClosedByPeer(Exception):
 
 
 def ask(connection: WireConnection, request: Any, version: int) -> Any:
-    """The decoded answer, which must fill its frame."""
+    """The decoded response, which must end with its frame."""
     key = ApiKey(declaration_of(type(request)).key)
     body = codec(type(request), version).encode(request)
     connection.send_payload(encode_request_header(key, version, 1, "wire") + body)
@@ -55,7 +55,7 @@ def ask(connection: WireConnection, request: Any, version: int) -> Any:
 
 
 def ask_all(connection: WireConnection, requests: Sequence[Any], version: int) -> list[Any]:
-    """The decoded answers to requests that are sent in one go, all in one version, in the order in which they come."""
+    """The decoded responses to requests of one version that are sent at once, in the order of arrival."""
     connection.socket.sendall(
         b"".join(
             frame(request_payload(request, version, correlation_id=number))
@@ -79,7 +79,7 @@ def request_payload(request: Any, version: int, *, correlation_id: int) -> bytes
 
 
 def create_topic(connection: WireConnection, name: str, *, partitions: int = 1, **configs: str) -> None:
-    """`configs` with underscores where the settings have dots."""
+    """`configs` have underscores in place of dots."""
     request = CreateTopicsRequest(
         topics=[
             CreatableTopic(
@@ -97,9 +97,11 @@ def create_topic(connection: WireConnection, name: str, *, partitions: int = 1, 
     )
     (result,) = ask(connection, request, CREATE_TOPICS_VERSION).topics
     assert result.error_code == ErrorCode.NONE, result
-    # Kafka answers before the broker has heard of its controller's decision.
+    # Kafka responds before the broker has applied the controller's decision.
     for partition in range(partitions):
-        wait_until(lambda partition=partition: end_offset(connection, name, partition) == 0, f"{name} is led")
+        wait_until(
+            lambda partition=partition: end_offset(connection, name, partition) == 0, f"{name} has a leader"
+        )
 
 
 def produce(
@@ -178,13 +180,13 @@ def fetch(
 
 
 def batch(*values: bytes, **options: Any) -> bytes:
-    """A batch of values with keys, as of now."""
+    """A batch of values with keys, with the current time."""
     now_ms = int(time.time() * 1000)
     return bytes(kernel.build_batch([(now_ms, b"key", value, ()) for value in values], **options))
 
 
 def values(records: Any) -> list[bytes | None]:
-    """The values of all records in a fetched slice."""
+    """The values of all fetched records."""
     found: list[bytes | None] = []
     position = 0
     for header in kernel.read_headers(records):
@@ -194,7 +196,7 @@ def values(records: Any) -> list[bytes | None]:
 
 
 def rewritten(sent: bytes, *, crc: int | None = None, **fields: int) -> bytes:
-    """A batch with other numbers in its header, and a checksum that covers the lie unless one is given."""
+    """A batch with other numbers in its header, with a matching checksum unless one is given."""
     header = kernel.read_header(sent)._replace(size_bytes=len(sent))._replace(**fields)
     header = header._replace(size_bytes=header.size_bytes - LENGTH_BYTES)
     lying = bytearray(sent)

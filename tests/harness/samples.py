@@ -1,7 +1,7 @@
-"""Records as a test sees them, and the same set of them for every producer to write.
+"""Records that every producer writes and every consumer reads in compatibility tests.
 
-The text form (one line a record, tab-separated, base64) is how programs outside this process, the Java client
-and the old Python one, are told what to write and say what they read.
+Programs outside this process, such as the Java client, exchange them as text: one line per record, tab-separated,
+base64.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NULL = "-"  # never a base64 text
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One record. What a client cannot write or tell is None (timestamp) or empty (headers)."""
+    """One record. What a client cannot write or read is None (timestamp) or empty (headers)."""
 
     key: bytes | None
     value: bytes | None
@@ -28,8 +28,8 @@ class Sample:
 
 
 def samples() -> list[Sample]:
-    """Records that hold what formats get wrong: nulls, empties, headers, more than one compressed block."""
-    start_ms = (int(time.time()) - 3600) * 1000  # an hour ago: no retention policy looks at it
+    """Records with what clients get wrong: nulls, empty values, headers, more than one compressed block."""
+    start_ms = (int(time.time()) - 3600) * 1000  # an hour ago, so that no retention deletes it
     return [_sample(index, start_ms + 10 * index) for index in range(60)]
 
 
@@ -38,7 +38,7 @@ def _sample(index: int, timestamp_ms: int) -> Sample:
     value: bytes | None = f"value {index}: Wasser fließt durch die Röhre, 水は低きに流れる. ".encode() * (
         1 + index % 5
     )
-    if index % 11 == 5 and key is not None:  # some clients refuse a record of nothing
+    if index % 11 == 5 and key is not None:  # some clients reject empty records
         value = None
     elif index % 13 == 4:
         value = b""

@@ -1,14 +1,14 @@
-"""A cluster that does what a test says: simulated nodes that answer by script, late, wrongly or not at all.
+"""A cluster under the control of a test: simulated nodes answer by script, late, wrongly or not at all.
 
     world = ScriptedCluster(node_ids=(1, 2))
     world.topics["orders"] = {0: Led(leader=1, epoch=5)}
     world.answer(ProduceRequest, lambda request, node: ProduceResponse(...))
     world.run(test)                                  # a coroutine function; time is virtual
 
-Metadata, FindCoordinator and ApiVersions are answered from `topics`, `coordinators` and `versions`. Everything else
-needs a script, and `answer` may replace any of them: a script returns a response, `NOTHING` (never answered),
-`HANG_UP` (the connection ends), or an awaitable of one of these (answered late, and whatever is behind it waits, as
-with a real broker).
+Metadata, FindCoordinator and ApiVersions are answered from `topics`, `coordinators` and `versions`. Every other
+request needs a script, and `answer` may replace any of them. A script returns a response, `NOTHING` (never answered),
+`HANG_UP` (the connection closes), or an awaitable of one of these (a late response that delays later ones, as with a
+real broker).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from penstock.protocol.messages.metadata import (
 )
 from penstock.protocol.types import ZERO_UUID, Uuid
 from penstock.runtime.network import Listening, Stream
-from penstock.testing.loop import VirtualClock, VirtualLoop, run_virtual
-from penstock.testing.network import SimulatedNetwork
+from simulator.loop import VirtualClock, VirtualLoop, run_virtual
+from simulator.network import SimulatedNetwork
 
 NOTHING = object()
 HANG_UP = object()
@@ -52,7 +52,7 @@ Script = Callable[[Any, "ScriptedNode"], Any]
 
 @dataclass
 class Led:
-    """One partition, as a node tells of it."""
+    """One partition in a node's metadata."""
 
     leader: int
     epoch: int = 0
@@ -67,7 +67,7 @@ class ScriptedNode:
     port: int
     rack: str | None = None
     asked: list[Any] = field(default_factory=list)
-    """Every request that came, in order."""
+    """All requests, in order."""
     streams: list[Stream] = field(default_factory=list)
     connections: int = 0
     """How many there have been."""
@@ -76,7 +76,7 @@ class ScriptedNode:
         return [request for request in self.asked if isinstance(request, kind)]
 
     def hang_up(self) -> None:
-        """End every connection."""
+        """Close every connection."""
         for stream in list(self.streams):
             stream.abort()
 
@@ -94,7 +94,7 @@ class ScriptedCluster:
         self.topic_ids: dict[str, Uuid] = {}
         self.topic_errors: dict[str, ErrorCode] = {}
         self.coordinators: dict[str, int | ErrorCode] = {}
-        """By key; a key that is not here is coordinated by the first node."""
+        """By key. The first node coordinates all other keys."""
         self.versions: dict[ApiKey, tuple[int, int]] = {
             key: (key.first_version, key.last_version) for key in ApiKey
         }
@@ -118,7 +118,7 @@ class ScriptedCluster:
         run_virtual(self.loop, main())
 
     async def start(self, node_id: int, *, also_as: str | None = None) -> None:
-        """Have the node listen under its own name, and under another that metadata does not tell."""
+        """Make the node listen on its own address, and on another one that is not in the metadata."""
         node = self.nodes[node_id]
         for host in filter(None, [node.host, also_as]):
             listening = await self.network.listen(host, node.port, lambda stream: _Served(self, node, stream))
@@ -126,17 +126,17 @@ class ScriptedCluster:
             self._listening.setdefault(node_id, []).append(listening)
 
     def kill(self, node_id: int) -> None:
-        """Nobody listens there any more, and all its connections end."""
+        """Stop listening and close all connections."""
         for listening in self._listening.pop(node_id):
             listening.close()
         self.nodes[node_id].hang_up()
 
     def answer(self, kind: type[Any], script: Script) -> None:
-        """From now on, answer requests of this class by the script."""
+        """From now on the script answers requests of this class."""
         self._scripts[kind] = script
 
     def answer_in_turn(self, kind: type[Any], *answers: Any) -> None:
-        """One answer after the other, and then as before."""
+        """One answer after the other, and then the earlier script again."""
         before = self._scripts.get(kind)
         left = list(answers)
 
@@ -153,7 +153,7 @@ class ScriptedCluster:
         assert script is not None, f"no script for {type(request).__name__}"
         return script
 
-    # -- what every cluster answers
+    # -- default scripts
 
     def _api_versions(self, request: ApiVersionsRequest, node: ScriptedNode) -> ApiVersionsResponse:
         return ApiVersionsResponse(
@@ -244,7 +244,7 @@ class _Served:
         self._task.cancel()
 
     async def _serve(self) -> None:
-        """One request after the other: an answer that is late holds up those behind it."""
+        """One request after the other: a late response delays the next ones."""
         while True:
             await self._serve_one(await self._requests.get())
 

@@ -1,11 +1,12 @@
-"""Partition logs for a scripted cluster, with the rules by which a leader takes batches of idempotent producers.
+"""Partition logs for a scripted cluster, with a leader's rules for batches of idempotent producers.
 
-It keeps records, not bytes, and remembers the last five batches of each producer as Kafka does. What a test wants to go
-wrong it scripts around `take`: before it (the request is lost), after it (the answer is), or in place of it.
+It keeps records, not bytes, and remembers the last five batches of each producer, as Kafka does. Tests inject faults
+around `take`: before it (the request is lost), after it (the response is lost), or instead of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +28,7 @@ REMEMBERED = 5
 class _Writer:
     epoch: int
     batches: list[tuple[int, int, int]] = field(default_factory=list)
-    """First and last number and first offset of the last five."""
+    """First and last sequence number and base offset of the last five batches."""
 
 
 @dataclass
@@ -42,7 +43,7 @@ class ScriptedLog:
         return [(record.value or b"").decode() for record in self.records]
 
     def take(self, batch: bytes) -> tuple[ErrorCode, int]:
-        """The outcome and the offset of the first record."""
+        """The error code and the base offset."""
         header = reference.check_batch(batch)
         if header.size_bytes > self.batch_bytes_max:
             return ErrorCode.MESSAGE_TOO_LARGE, -1
@@ -60,7 +61,7 @@ class ScriptedLog:
         return ErrorCode.NONE, offset
 
     def _look_up(self, header: BatchHeader) -> tuple[ErrorCode, int] | None:
-        """What is answered to a batch that is not the next one."""
+        """The result for a batch that is not the next one."""
         writer = self.writers.get(header.producer_id)
         if writer is None:
             writer = self.writers[header.producer_id] = _Writer(header.producer_epoch)
@@ -83,7 +84,7 @@ class ScriptedLog:
 
 
 class ScriptedLogs:
-    """All partitions of a cluster; gives scripts for produce and for producers' ids."""
+    """All partitions of a cluster, and the scripts for Produce and InitProducerId."""
 
     def __init__(self) -> None:
         self.partitions: dict[tuple[str, int], ScriptedLog] = {}
@@ -93,31 +94,28 @@ class ScriptedLogs:
         return self.partitions.setdefault(place, ScriptedLog())
 
     def produce(self, request: ProduceRequest, node: Any) -> ProduceResponse:
-        return ProduceResponse(
-            responses=[
-                TopicProduceResponse(
-                    name=topic.name,
-                    topic_id=topic.topic_id,
-                    partition_responses=[
-                        self._partition(topic.name, data.index, bytes(data.records or b""))
-                        for data in topic.partition_data
-                    ],
-                )
-                for topic in request.topic_data
-            ]
+        return self._respond(
+            request, lambda topic, data: self._append(topic, data.index, bytes(data.records or b""))
         )
 
     def refuse(self, request: ProduceRequest, code: ErrorCode, **more: Any) -> ProduceResponse:
-        """The same error for everything."""
+        """The same error for every partition."""
+        return self._respond(
+            request,
+            lambda topic, data: PartitionProduceResponse(
+                index=data.index, error_code=code, base_offset=-1, **more
+            ),
+        )
+
+    def _respond(
+        self, request: ProduceRequest, answer: Callable[[str, Any], PartitionProduceResponse]
+    ) -> ProduceResponse:
         return ProduceResponse(
             responses=[
                 TopicProduceResponse(
                     name=topic.name,
                     topic_id=topic.topic_id,
-                    partition_responses=[
-                        PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1, **more)
-                        for data in topic.partition_data
-                    ],
+                    partition_responses=[answer(topic.name, data) for data in topic.partition_data],
                 )
                 for topic in request.topic_data
             ]
@@ -127,6 +125,6 @@ class ScriptedLogs:
         self.next_producer_id += 1
         return InitProducerIdResponse(producer_id=self.next_producer_id, producer_epoch=0)
 
-    def _partition(self, topic: str, index: int, batch: bytes) -> PartitionProduceResponse:
+    def _append(self, topic: str, index: int, batch: bytes) -> PartitionProduceResponse:
         code, offset = self[topic, index].take(batch)
         return PartitionProduceResponse(index=index, error_code=code, base_offset=offset)

@@ -1,23 +1,23 @@
-"""Signals of the test run itself, which every process that a test starts inherits.
+"""Signal handling of the test run, which all processes started by tests inherit.
 
-A run that was started in the background or by `nohup` ignores SIGINT or SIGHUP, and so would all of its children: tests
-that press Ctrl-C would wait for a process that never hears it.
+A run started in the background or by `nohup` ignores SIGINT or SIGHUP, and so would its children: tests that press
+Ctrl-C would wait forever.
 """
 
 from __future__ import annotations
 
 import signal
 
-# Those that a shell, `nohup` or a CI runner may have switched off, and that tests send.
+# Signals that tests send, and that a shell, `nohup` or a CI runner may have disabled.
 INHERITED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 def restore_signals() -> None:
-    """Let this process and its children see signals as if they were started in the foreground.
+    """Handle signals as in a process that was started in the foreground, here and in child processes.
 
-    SIGINT raises KeyboardInterrupt again, which tests of Ctrl-C in their own process need. This process goes on
-    ignoring the others, so that `nohup pytest` survives its terminal. Children do not ignore them: a handler does not
-    survive `exec`.
+    SIGINT raises KeyboardInterrupt again, which tests of Ctrl-C in their own process need. This process keeps ignoring
+    the others, so that `nohup pytest` survives its terminal. Children do not ignore them: a handler does not survive
+    `exec`.
     """
     signal.pthread_sigmask(signal.SIG_UNBLOCK, INHERITED)
     for number in INHERITED:

@@ -1,8 +1,8 @@
 """A simulation of Spark, its tasks and a broker's transactions, for tests of the exactly-once sink.
 
-A seed decides everything. Drivers and tasks are coroutines; whatever they ask of the cluster waits in a list, from
-which the seed picks what happens next. A driver that dies leaves requests under way and tasks running. What was sent to
-the log again may come to it a second time, much later, and the log is compacted at any time up to any place.
+A seed decides everything. Drivers and tasks are coroutines. Their requests wait in a list, from which the seed picks
+the next one to execute. A driver that dies leaves requests in flight and tasks running. A retried record may reach the
+log a second time, much later, and the log may be compacted at any time up to any offset.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.client.producer.prepared import PreparedTransaction
+from penstock.client.prepared_transaction import PreparedTransaction
 from penstock.spark.sink.batch_write import BATCH
 from penstock.spark.sink.decision import (
-    Done,
     Entry,
     Ledger,
-    Place,
     SinkStopped,
+    TaskAttempt,
+    TaskResult,
     ids_of,
     key_of,
-    left_behind,
+    leftover_ids,
+    next_copy,
     of_json,
     recalled,
-    sent_again,
     to_json,
 )
 from penstock.spark.sink.protocol import Assignment, abort, abort_write, assign, commit, hand_over, retire
@@ -48,11 +48,11 @@ class Died(Exception):
 
 
 class Unreachable(Died):
-    """The cluster gave no answer, whether it did what it was asked or not."""
+    """No response from the cluster, whether it executed the request or not."""
 
 
 class Conflict(Exception):
-    """Spark's checkpoint holds already what a driver is about to write: there are two of them."""
+    """Spark's checkpoint already holds what a driver is about to write: there are two drivers."""
 
 
 @dataclass
@@ -62,14 +62,14 @@ class Transaction:
 
 
 class World:
-    """A broker, a checkpoint, and all that is under way."""
+    """A broker, a checkpoint, and all requests in flight."""
 
     def __init__(self, rng: random.Random, *, times_out: bool) -> None:
         self.rng = rng
         self.is_calm = False
         self.times_out = times_out
         self.gives_same_tasks = times_out
-        """A query whose transactions may time out has to give the same rows in the same tasks again."""
+        """A query whose transactions may time out must give the same rows in the same tasks again."""
         self.log: list[tuple[int, str, bytes]] = []
         """Offset, key and value."""
         self.appended = 0
@@ -92,7 +92,7 @@ class World:
         return future
 
     def happen(self) -> None:
-        """One thing that is under way reaches the broker, or never does because who asked is dead."""
+        """One request in flight reaches the broker, or never does because its sender is dead."""
         operation, future = self.pending.pop(self.rng.randrange(len(self.pending)))
         if future.cancelled():
             if self.rng.random() < 0.5:
@@ -104,7 +104,7 @@ class World:
             is_lost = not self.is_calm and self.rng.random() < 0.03
             times = (
                 self.rng.choice([0, 1]) if is_lost else self.rng.choice([1] * 20 + [2])
-            )  # repeated by the client
+            )  # retried by the client
             for _ in range(times):
                 result = operation()
             if is_lost:
@@ -127,14 +127,14 @@ class World:
         if self.times_out and self.open:
             self.end(self.rng.choice(sorted(self.open)), is_commit=False)
 
-    # -- what the protocol asks
+    # -- requests of the protocol
 
     async def append(self, entry: Entry) -> int:
-        if not self.is_calm and self.rng.random() < 0.05:  # no answer comes, so it is sent again
+        if not self.is_calm and self.rng.random() < 0.05:  # the response is lost, so it is sent again
             lost: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             lost.cancel()
             self.pending.append((functools.partial(self._append, entry), lost))
-            entry = sent_again(entry)
+            entry = next_copy(entry)
         return int(await self.ask(lambda: self._append(entry)))
 
     def _append(self, entry: Entry) -> int:
@@ -144,13 +144,13 @@ class World:
         return offset
 
     def compact(self) -> None:
-        """Up to some place, of each key the last record stays."""
+        """Up to some offset, only the last record of each key stays."""
         end = self.rng.randint(0, len(self.log))
         last = {key: offset for offset, key, _ in self.log[:end]}
         self.log = [record for record in self.log[:end] if last[record[1]] == record[0]] + self.log[end:]
 
     async def read(self, ledger: Ledger, *, through: int = -1) -> Ledger:
-        """In two answers, between which anything may happen."""
+        """In two responses, between which anything may happen."""
         end: int = await self.ask(lambda: self.appended)
         assert through < end
         middle = self.rng.randint(ledger.position, end)
@@ -165,7 +165,7 @@ class World:
         return ledger
 
     def _recall(self, sink: str, run: str) -> Ledger:
-        """What is recalled, from whatever place on, is what the whole log says."""
+        """Reading from any offset on gives the same result as the whole log."""
         start = self.rng.randint(0, self.appended)
         tail = [(offset, of_json(value)) for offset, _, value in self._fetch(start, self.appended)]
         ledger = recalled(sink, run, start, tail)
@@ -195,7 +195,7 @@ class World:
 
     @property
     def ledger(self) -> Ledger:
-        """What the whole log says."""
+        """The state according to the whole log."""
         return Ledger(SINK).after_all((offset, of_json(value)) for offset, _, value in self.log)
 
     @property
@@ -203,7 +203,7 @@ class World:
         return [name for name, each in self.transactions.items() if each.rows is not None]
 
     def left_by(self, run: str) -> list[str]:
-        return left_behind(self.open, prefixes={prefix_of(run)}, sink=SINK, runs={run})
+        return leftover_ids(self.open, prefixes={prefix_of(run)}, sink=SINK, runs={run})
 
     async def fence(self, transactional_id: str) -> None:
         await self.initialize(transactional_id)
@@ -236,10 +236,10 @@ class Driver:
     world: World
     run: str
     batches: int
-    """After so many it ends by itself."""
+    """It ends by itself after so many batches."""
     task_failures: float = 0.1
     speculation: float = 0.1
-    """How often an attempt gets a rival, whose transaction may stay open until the next tidying."""
+    """How often an attempt has a rival, whose transaction may stay open until the next clean-up."""
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
     ledger: Ledger | None = None
     main: asyncio.Task[None] | None = None
@@ -258,7 +258,13 @@ class Driver:
             try:
                 done = await self._write(batch, start, end, task_count)
             except SinkStopped:
-                await abort(self.world, [], batch, prefix=self.prefix, place=Place(SINK, self.run, batch, 0))
+                await abort(
+                    self.world,
+                    [],
+                    batch,
+                    prefix=self.prefix,
+                    task_attempt=TaskAttempt(SINK, self.run, batch, 0),
+                )
                 raise
             try:
                 await commit(self.world, done, batch, prefix=self.prefix)
@@ -271,8 +277,8 @@ class Driver:
             self.world.commits.add(batch)
 
     def _is_swallowed(self, error: Exception, batch: int) -> bool:
-        """A function of `foreachBatch` may pass over an error, and then Spark takes the batch for written. If it was
-        decided, it has to be, unless its transactions time out before anybody looks after them."""
+        """A `foreachBatch` function may ignore an error; then Spark considers the batch written. If it was decided, it
+        must be written, unless its transactions time out before anyone completes them."""
         decision = self.world.ledger.decision
         is_decided = decision is not None and decision.batch >= batch and not self.world.gives_same_tasks
         return isinstance(error, Unreachable) and is_decided and self.world.rng.random() < 0.5
@@ -288,20 +294,22 @@ class Driver:
         start, end, task_count = world.offsets[batch]
         return batch, start, end, task_count if world.gives_same_tasks else rng.randint(1, 4)
 
-    async def _write(self, batch: int, start: int, end: int, task_count: int) -> list[Done]:
+    async def _write(self, batch: int, start: int, end: int, task_count: int) -> list[TaskResult]:
         running = [
             self._spawn(self._task(batch, partition, list(range(start + partition, end, task_count))))
             for partition in range(task_count)
         ]
         return list(await asyncio.gather(*running))
 
-    async def _task(self, batch: int, partition: int, rows: list[int]) -> Done:
-        """As Spark does: attempts one after another, at times two at once, of which the first that ends counts."""
+    async def _task(self, batch: int, partition: int, rows: list[int]) -> TaskResult:
+        """Like Spark: attempts one after another, sometimes two at once. The first to finish counts."""
         attempt = 0
         while True:
             copies = 2 if self.world.rng.random() < self.speculation else 1
             attempts = [
-                self._spawn(self._attempt(Place(SINK, self.run, batch, partition, attempt + copy), rows))
+                self._spawn(
+                    self._attempt(TaskAttempt(SINK, self.run, batch, partition, attempt + copy), rows)
+                )
                 for copy in range(copies)
             ]
             attempt += copies
@@ -315,15 +323,15 @@ class Driver:
                     if not isinstance(each.exception(), Died):
                         raise each.exception()  # type: ignore[misc]
 
-    async def _attempt(self, place: Place, rows: list[int]) -> Done:
+    async def _attempt(self, task_attempt: TaskAttempt, rows: list[int]) -> TaskResult:
         self._may_die()
         ledger = self.ledger if self.world.rng.random() < 0.7 else None
-        assignment: Assignment = await assign(self.world, ledger, place, prefix=self.prefix)
+        assignment: Assignment = await assign(self.world, ledger, task_attempt, prefix=self.prefix)
         self.ledger = assignment.ledger
         self._may_die()
         if assignment.is_written or not rows:
-            return assignment.done(None, 0 if not assignment.is_written else len(rows))
-        transactional_id = place.transactional_id(self.prefix)
+            return assignment.result(None, 0 if not assignment.is_written else len(rows))
+        transactional_id = task_attempt.transactional_id(self.prefix)
         epoch = await self.world.initialize(transactional_id)
         for cut in (slice(0, len(rows) // 2), slice(len(rows) // 2, None)):
             self._may_die()
@@ -336,7 +344,7 @@ class Driver:
         await retire(self.world, SINK, self.run, prefix=self.prefix)
 
     def lose(self, share: float) -> None:
-        """The driver dies, and of its tasks about as many."""
+        """The driver dies, with about as many of its tasks."""
         rng = self.world.rng
         for task in self.tasks:
             if task is self.main or rng.random() < share:
@@ -355,11 +363,11 @@ class Driver:
 
 ROWS = range(9)
 """What every job of a batch write writes."""
-LATE_PARTITION = 100  # above those of all tasks that a job starts by itself
+LATE_PARTITION = 100  # above the numbers of all tasks that a job starts itself
 
 
 class Job(Driver):
-    """A driver that writes the same rows as batch 0 and ends. Its tasks may be cut in another way each time."""
+    """A driver that writes the same rows as batch 0 and ends. Its tasks may be split differently each time."""
 
     async def live(self) -> None:
         task_count = self.world.rng.randint(1, 4)
@@ -379,14 +387,14 @@ class Job(Driver):
         self.main.cancel()
         return self._spawn(self.abort())
 
-    def start_late_task(self) -> asyncio.Task[Done]:
+    def start_late_task(self) -> asyncio.Task[TaskResult]:
         """A task that an executor starts late, perhaps after the job has failed."""
         partition = LATE_PARTITION + len(self.tasks)  # attempts never share a transactional id
-        return self._spawn(self._attempt(Place(SINK, self.run, BATCH, partition), list(ROWS)))
+        return self._spawn(self._attempt(TaskAttempt(SINK, self.run, BATCH, partition), list(ROWS)))
 
 
 @dataclass
-class Turns:
+class Clock:
     """Lets time pass."""
 
     world: World
@@ -395,7 +403,7 @@ class Turns:
     async def pass_by(self, count: int) -> None:
         world = self.world
         for _ in range(count):
-            for _ in range(8):  # whoever can go on does, until all wait for the cluster
+            for _ in range(8):  # run every coroutine until all wait for the cluster
                 await asyncio.sleep(0)
             if world.pending:
                 world.happen()
@@ -409,4 +417,4 @@ class Turns:
             if task.done():
                 return asyncio.CancelledError() if task.cancelled() else task.exception()
             await self.pass_by(1)
-        raise AssertionError(f"seed {self.seed}: it goes on and on")
+        raise AssertionError(f"seed {self.seed}: it does not end")

@@ -1,8 +1,8 @@
-"""Stages without Spark: the functions that its tasks call, over a log in memory, batch after batch.
+"""The stages of a topology without Spark: its tasks' functions, over an in-memory log, batch by batch.
 
-What Spark does between them is little: it cuts ranges, brings cells with the same (domain, bucket) together, keeps
-pages, and moves the watermark to the greatest event time of the batches before. All of that is done here, with random
-choices where Spark is free to choose.
+Spark itself does little in between: it splits ranges, groups cells by (domain, bucket), keeps pages, and moves the
+watermark to the greatest event time of earlier batches. All of this is done here, with random choices where Spark is
+free to choose.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class Stages:
         self.log[topic][partition].append(record)
 
     def written(self, topic: str) -> list[Written]:
-        """All records of a topic; those of one key are in their order."""
+        """All records of a topic; those of one key are in order."""
         return [record for partition in self.log[topic] for record in partition]
 
     def run(self) -> None:
-        """Stage after stage until nothing moves."""
+        """Run stage after stage until nothing changes."""
         moved = True
         while moved:
             moved = False
@@ -86,7 +86,7 @@ class Stages:
                 moved = self._batch(running) or moved
 
     def advance(self, milliseconds: int) -> None:
-        """Let the wall clock go on, and timers fire."""
+        """Advance the wall clock, and fire timers."""
         self.wall_time_ms += milliseconds
         for running in self.running:
             for number, bucket in list(running.pages):
@@ -94,7 +94,8 @@ class Stages:
         self.run()
 
     def _batch(self, running: _Running) -> bool:
-        """One batch of a stage, and what the time that it has shown brings; whether there was anything to do."""
+        """Run one batch of a stage, then a batch without records if its time advanced. Whether there was anything to
+        do."""
         rows: list[dict[str, Any]] = []
         for topic, partition, start, end in self._ranges(running):
             batches = iter(self._read(topic, partition, start, end))
@@ -116,7 +117,7 @@ class Stages:
                 written += self._worked(running, domain, bucket, own)
         shown = max((round(row["at"].timestamp() * 1000) - SHIFT_MS for row in rows), default=-1)
         self._exchange(running, written)
-        if shown > running.stream_time_ms:  # and so Spark runs a batch without records
+        if shown > running.stream_time_ms:  # so Spark runs a batch without records
             running.stream_time_ms = shown
             woken = [self._worked(running, domain, bucket, None) for domain, bucket in list(running.pages)]
             self._exchange(running, [cell for cells_woken in woken for cell in cells_woken])
@@ -179,7 +180,7 @@ class Stages:
             start = until
 
     def _exchange(self, running: _Running, cells: list[tuple[int, bytes]]) -> None:
-        """Write what buckets have written, in tasks that write one after another."""
+        """Write the output of the buckets, in tasks that run one after another."""
         assert running.domains is not None
         if not running.domains.exchanges:
             self._write([cell for _, cell in cells])
@@ -200,7 +201,7 @@ class Stages:
 
 
 class _Everywhere(dict[str, int]):
-    """Every topic has as many partitions."""
+    """Every topic has the same number of partitions."""
 
     def __init__(self, partitions: int) -> None:
         super().__init__()
@@ -225,7 +226,7 @@ class _Running:
 
 
 def hold_global_tables(monkeypatch: Any, stages: Stages) -> None:
-    """Global tables read the log in memory."""
+    """Global tables read the in-memory log."""
 
     def held(node: t.GlobalTable, settings: Any) -> tables.Rows:
         assert node.key is not None

@@ -1,4 +1,4 @@
-"""A place for logs that lives in memory, and what tests of storage need: batches, a clock, workers."""
+"""In-memory directories for storage tests, and batches, a clock and workers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 from penstock.protocol.types import Uuid
 from penstock.records import kernel
 from penstock.records.batch import BatchHeader, NewRecord
-from penstock.records.control import EndedTransaction, end_transaction_batch
+from penstock.records.control import TxnMarkerEntry, end_transaction_batch
 from penstock.runtime import Lane, Runtime, Workers
 from penstock.storage.directory import LogDirectory
+from penstock.storage.directory_io import DirectoryIO, OpenFiles
 from penstock.storage.log import AppendInfo, Log
 from penstock.storage.settings import NEVER, LogSettings, StoreSettings
 from penstock.storage.store import LogStore
-from penstock.storage.volume import Descriptors, Volume
-from penstock.testing.disk import SimulatedDisk
+from simulator.disk import SimulatedDisk
 
 T = TypeVar("T")
 
@@ -33,11 +33,11 @@ QUIET = StoreSettings(
     producer_id_expiration_ms=NEVER,
     producer_id_expiration_check_interval_ms=NEVER,
 )
-"""Nothing goes on in the background: a test does what it wants done."""
+"""No background tasks: a test runs them itself."""
 
 
 class SetClock:
-    """A clock that stands still until a test moves it."""
+    """A clock that only the test moves."""
 
     def __init__(self, now_ms: int = NOW_MS) -> None:
         self.now_ms = now_ms
@@ -47,7 +47,7 @@ class SetClock:
 
 
 class InlineWorkers:
-    """Does the work at once, as a very fast thread would."""
+    """Runs work at once, like a very fast thread."""
 
     def run(self, work: Callable[[], T], *, lane: Lane = Lane.BACKGROUND) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -62,7 +62,7 @@ class InlineWorkers:
 
 
 class HeldWorkers:
-    """Keeps the work until a test lets it be done, as a very slow disk would."""
+    """Holds work until the test runs it, like a very slow disk."""
 
     def __init__(self) -> None:
         self.held: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
@@ -73,7 +73,7 @@ class HeldWorkers:
         return future
 
     async def release(self) -> int:
-        """Do all that is held now, and let those who wait for it go on; returns how much it was."""
+        """Run all held work and the callbacks that wait for it; the number of pieces of work."""
         held, self.held = self.held, []
         for work, future in held:
             try:
@@ -88,7 +88,7 @@ class HeldWorkers:
 
 
 async def settle() -> None:
-    """Let every callback run that is due."""
+    """Run every callback that is due."""
     for _ in range(10):
         await asyncio.sleep(0)
 
@@ -110,7 +110,7 @@ def append(log: Log, *batches: bytearray, leader_epoch: int = 0, now_ms: int = N
 def append_in_transaction(
     log: Log, producer_id: int, sequence: int, *, epoch: int = 0, count: int = 1, value: bytes = b"x" * 20
 ) -> AppendInfo:
-    """Append a batch of an open transaction, to which its coordinator has said yes."""
+    """Append a batch of an open transaction that its coordinator has verified."""
     batch = make_batch(
         count,
         value=value,
@@ -121,7 +121,9 @@ def append_in_transaction(
     )
     guard = None
     if not log.producers.has_open_transaction(producer_id, epoch):
-        guard = log.producers.guard(producer_id, epoch, sequence, is_version_2=False, now_ms=NOW_MS)
+        guard = log.producers.start_verification(
+            producer_id, epoch, sequence, is_version_2=False, now_ms=NOW_MS
+        )
     header = kernel.read_header(batch, 0)
     return log.append(memoryview(batch), [header], leader_epoch=0, now_ms=NOW_MS, guard=guard)
 
@@ -135,7 +137,7 @@ def append_marker(
     coordinator_epoch: int = 0,
     version: int = 1,
 ) -> AppendInfo:
-    """Append the end of a transaction."""
+    """Append the marker of a transaction."""
     batch = end_transaction_batch(
         is_commit=is_commit,
         producer_id=producer_id,
@@ -143,13 +145,13 @@ def append_marker(
         coordinator_epoch=coordinator_epoch,
         timestamp_ms=NOW_MS,
     )
-    marker = EndedTransaction(producer_id, epoch, coordinator_epoch, is_commit, version)
+    marker = TxnMarkerEntry(producer_id, epoch, coordinator_epoch, is_commit, version)
     header = kernel.read_header(batch, 0)
     return log.append_marker(memoryview(batch), header, marker, leader_epoch=0, now_ms=NOW_MS)
 
 
 def read_all(log: Log, offset: int | None = None) -> list[BatchHeader]:
-    """Headers of every batch from `offset` to the end, each checked whole."""
+    """Headers of all batches from `offset` to the end. Checks that each batch is complete."""
     offset = log.start_offset if offset is None else offset
     headers: list[BatchHeader] = []
     while True:
@@ -161,7 +163,7 @@ def read_all(log: Log, offset: int | None = None) -> list[BatchHeader]:
 
 
 class Place:
-    """One directory on one simulated disk, that can be stopped, crashed and started again."""
+    """One directory on a simulated disk, which can be stopped, crashed and restarted."""
 
     def __init__(
         self,
@@ -181,15 +183,15 @@ class Place:
         self.directory = self._make_directory()
 
     def _make_directory(self) -> LogDirectory:
-        volume = Volume(
+        io = DirectoryIO(
             "/data",
             disk=self.disk,
             workers=self.workers,
             clock=self.clock,
             rng=self.random,
-            descriptors=Descriptors(self.store_settings.open_files_max),
+            open_files=OpenFiles(self.store_settings.open_files_max),
         )
-        directory = LogDirectory(volume, settings=self.store_settings)
+        directory = LogDirectory(io, settings=self.store_settings)
         directory.open(cluster_id="test", node_id=1)
         return directory
 
@@ -197,12 +199,12 @@ class Place:
         return self.directory.create(topic, partition, TOPIC_ID, self.settings)
 
     async def restart(self, topic: str = "orders", partition: int = 0) -> Log:
-        """Close everything properly and start again."""
+        """Close everything cleanly and restart."""
         await self.directory.close()
         return await self.start(topic, partition)
 
     async def kill(self, topic: str = "orders", partition: int = 0) -> Log:
-        """As after kill -9: what the process wrote is there, whatever it still wanted to do is not."""
+        """As after kill -9: written data is kept, pending work is lost."""
         self.disk.kill()
         return await self.start(topic, partition)
 
@@ -215,7 +217,7 @@ class Place:
         self.directory = self._make_directory()
         self.reports = await self.directory.load(lambda _: self.settings)
         log = self.directory.logs[topic, partition]
-        log.take_up(self.settings)
+        log.set_topic_settings(self.settings)
         return log
 
     def path(self, name: str, topic: str = "orders", partition: int = 0) -> str:

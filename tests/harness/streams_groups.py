@@ -1,17 +1,17 @@
-"""Streams groups on a stage: topologies, topics that come and go, and members that behave as the protocol asks."""
+"""Streams groups without a broker: topologies, topics that appear and disappear, members that follow the protocol."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.consumer_groups import ConsumerStage
+from harness.consumer_groups import ConsumerHarness
 from penstock.coordinator.group.client import Client
-from penstock.coordinator.group.streams.answers import StreamsHeartbeat, refusal
 from penstock.coordinator.group.streams.checks import check_heartbeat
 from penstock.coordinator.group.streams.configuring import StatusCode
 from penstock.coordinator.group.streams.group import StreamsGroup
 from penstock.coordinator.group.streams.groups import StreamsGroups
+from penstock.coordinator.group.streams.responses import StreamsHeartbeat, error_response
 from penstock.coordinator.group.streams.tasks import Task, in_order
 from penstock.metadata.errors import Refused
 from penstock.metadata.records import ConfigRecord
@@ -37,7 +37,7 @@ AT_ONCE = {
     "group.streams.assignment.interval.ms": "0",
     "group.streams.initial.rebalance.delay.ms": "0",
 }
-"""Every new epoch is assigned at once: what most tests want to see."""
+"""Every new epoch is assigned at once, which most tests want."""
 
 
 def topic_info(name: str, *, partitions: int = 0, replicas: int = 0, **settings: str) -> TopicInfo:
@@ -58,7 +58,7 @@ def subtopology(
     repartitions: list[TopicInfo] | None = None,
     joined: list[tuple[list[int], list[int]]] | None = None,
 ) -> Subtopology:
-    """`joined`: indexes of sources and of repartition topics that must have equally many partitions."""
+    """`joined`: indexes of source and repartition topics that must have the same number of partitions."""
     return Subtopology(
         subtopology_id=subtopology_id,
         source_topics=sources or [],
@@ -80,12 +80,12 @@ def topology(*parts: Subtopology, epoch: int = 0) -> Topology:
 
 
 def simple_topology(epoch: int = 0) -> Topology:
-    """One stateless part that reads `in`."""
+    """One stateless subtopology that reads `in`."""
     return topology(subtopology(sources=["in"]), epoch=epoch)
 
 
 def counting_topology() -> Topology:
-    """Words of `in` are sent to a repartition topic and counted."""
+    """Words of `in` go to a repartition topic and are counted."""
     return topology(
         subtopology("0", sources=["in"], sinks=["words"]),
         subtopology(
@@ -98,15 +98,15 @@ def counting_topology() -> Topology:
 
 
 Owned = dict[str, set[Task]]
-"""Tasks by the way in which they are held: active, standby, warmup."""
+"""Tasks by role: active, standby, warmup."""
 
 
 def nothing() -> Owned:
     return {"active": set(), "standby": set(), "warmup": set()}
 
 
-class StreamsStage(ConsumerStage):
-    """`heartbeat` says what a member says, `settle` lets honest members talk until all is quiet."""
+class StreamsHarness(ConsumerHarness):
+    """`heartbeat` sends one request of a member, `settle` sends heartbeats of honest members until nothing changes."""
 
     def __init__(self, properties: dict[str, str] | None = None, **options: Any) -> None:
         super().__init__({**AT_ONCE, **(properties or {})}, **options)
@@ -118,7 +118,7 @@ class StreamsStage(ConsumerStage):
         before = self.image
         super().change_metadata(*records)
         delta = before.apply(records, offset=before.offset + len(records), epoch=1)
-        assert self.streams.metadata_changed(delta) == []
+        self.streams.metadata_changed(delta)
 
     def set_for_group(self, name: str, value: str) -> None:
         resource = group_resource(GROUP)
@@ -155,7 +155,7 @@ class StreamsStage(ConsumerStage):
         )
 
     def beat(self, member_id: str = "one", epoch: int = 0, **fields: Any) -> StreamsHeartbeat:
-        """`Refused` where it is."""
+        """Raises `Refused` if it is refused."""
         client = fields.pop("client", CLIENT)
         request = self.request(member_id, epoch, **fields)
         check_heartbeat(request)
@@ -164,15 +164,15 @@ class StreamsStage(ConsumerStage):
     def heartbeat(  # type: ignore[override]
         self, member_id: str = "one", epoch: int = 0, **fields: Any
     ) -> StreamsGroupHeartbeatResponse:
-        """A refusal becomes a response, as the handler makes it one."""
+        """A refusal becomes an error response, as in the handler."""
         try:
             return self.beat(member_id, epoch, **fields).response
         except Refused as refused:
-            return refusal(refused)
+            return error_response(refused)
 
-    def restarted(self) -> StreamsStage:
-        """A new owner of the shard, with what the log holds."""
-        other = StreamsStage(image=self.image)
+    def restarted(self) -> StreamsHarness:
+        """A new owner of the shard, with the state from the log."""
+        other = StreamsHarness(image=self.image)
         other.settings = self.settings
         other.clock_ms = self.clock_ms
         other._incarnations = self._incarnations
@@ -198,9 +198,9 @@ def _task_ids(tasks: set[Task]) -> list[TaskIds]:
 
 @dataclass
 class StreamsApp:
-    """A member as the Java client is one: it takes over what it is given, and joins again when it is fenced."""
+    """A member like the Java client: it takes over assigned tasks, and rejoins when it is fenced."""
 
-    stage: StreamsStage
+    harness: StreamsHarness
     member_id: str
     process_id: str | None = None
     topology: Topology = field(default_factory=simple_topology)
@@ -209,7 +209,7 @@ class StreamsApp:
     owned: Owned = field(default_factory=nothing)
     endpoint_epoch: int = 0
     is_lazy: bool = False
-    """It does not give up what it is told to."""
+    """It does not revoke the tasks that it should."""
 
     def beat(self) -> StreamsGroupHeartbeatResponse:
         fields: dict[str, Any] = {}
@@ -217,7 +217,7 @@ class StreamsApp:
             fields["topology"] = self.topology
             fields["process_id"] = self.process_id or f"process of {self.member_id}"
             fields["user_endpoint"] = self.endpoint
-        response = self.stage.heartbeat(
+        response = self.harness.heartbeat(
             self.member_id, self.epoch, owned=self.owned, endpoint_epoch=self.endpoint_epoch, **fields
         )
         if response.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
@@ -235,7 +235,7 @@ class StreamsApp:
         return response
 
     def leave(self) -> None:
-        assert self.stage.heartbeat(self.member_id, -1).error_code is ErrorCode.NONE
+        assert self.harness.heartbeat(self.member_id, -1).error_code is ErrorCode.NONE
         self.epoch, self.owned = 0, nothing()
 
     @property
@@ -248,12 +248,12 @@ class StreamsApp:
 
 
 def settle(*apps: StreamsApp) -> None:
-    """Heartbeats in turn, until nothing is written any more."""
-    stage = apps[0].stage
+    """All members send heartbeats in turn until nothing is written any more."""
+    harness = apps[0].harness
     for _ in range(20):
-        before = len(stage.log)
+        before = len(harness.log)
         for app in apps:
             app.beat()
-        if len(stage.log) == before:
+        if len(harness.log) == before:
             return
-    raise AssertionError("the group does not come to rest")
+    raise AssertionError("the group does not settle")

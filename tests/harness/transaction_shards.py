@@ -1,4 +1,5 @@
-"""Transactions without a broker: partitions that take markers as a test says, a coordinator over a log in memory."""
+"""Transactions without a broker: partitions that accept markers as a test says, and a coordinator over an in-memory
+log."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any, TypeVar, cast
 from harness.coordinator_log import ListLog
 from penstock.config.broker import BrokerSettings
 from penstock.coordinator.txn.markers import Done
-from penstock.coordinator.txn.records import TransactionFraming, TransactionLogKey
+from penstock.coordinator.txn.records import TransactionLogKey, TransactionSerde
 from penstock.coordinator.txn.service import TransactionCoordinator
 from penstock.coordinator.txn.transaction import State, TopicPartition, Transaction
 from penstock.metadata.delta import MetadataDelta
@@ -21,8 +22,8 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.end_txn import EndTxnRequest
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.records import kernel
-from penstock.records.control import EndedTransaction
-from penstock.testing.loop import VirtualLoop, run_virtual
+from penstock.records.control import TxnMarkerEntry
+from simulator.loop import VirtualLoop, run_virtual
 
 WALL_MS = 1_700_000_000_000
 
@@ -36,21 +37,21 @@ TIMEOUT_MS = 60_000
 R = TypeVar("R")
 
 Initiated = ErrorCode | tuple[int, int] | tuple[int, int, int, int]
-"""Id and epoch; with two-phase commit also those of the transaction that was left open."""
+"""Producer id and epoch; with two-phase commit also those of the open transaction."""
 
 
 class FakePartitions:
-    """Takes markers: at once, or, while `is_holding`, when and in which order the test says. `errors` are what
-    partitions answer instead of taking one."""
+    """Accepts markers at once or, while `is_holding`, when and in the order that the test says. `errors` are returned
+    instead of accepting one."""
 
     def __init__(self) -> None:
-        self.written: dict[TopicPartition, list[EndedTransaction]] = {}
+        self.written: dict[TopicPartition, list[TxnMarkerEntry]] = {}
         self.errors: dict[TopicPartition, ErrorCode] = {}
         self.is_holding = False
-        self.held: list[tuple[EndedTransaction, TopicPartition, Done]] = []
-        self.attempts: list[tuple[EndedTransaction, tuple[TopicPartition, ...]]] = []
+        self.held: list[tuple[TxnMarkerEntry, TopicPartition, Done]] = []
+        self.attempts: list[tuple[TxnMarkerEntry, tuple[TopicPartition, ...]]] = []
 
-    def write(self, marker: EndedTransaction, partitions: Sequence[TopicPartition], done: Done) -> None:
+    def write(self, marker: TxnMarkerEntry, partitions: Sequence[TopicPartition], done: Done) -> None:
         self.attempts.append((marker, tuple(partitions)))
         for partition in partitions:
             self.held.append((marker, partition, done))
@@ -58,7 +59,7 @@ class FakePartitions:
             self.release()
 
     def release(self, *partitions: TopicPartition) -> None:
-        """Let markers arrive in `partitions`, in this order; without names in all, as they were sent."""
+        """Deliver the markers of `partitions`, in this order; without names all of them, as they were sent."""
         for partition in partitions or tuple(dict.fromkeys(held[1] for held in self.held)):
             ready = [held for held in self.held if held[1] == partition]
             self.held = [held for held in self.held if held[1] != partition]
@@ -74,7 +75,7 @@ class FakePartitions:
 
 
 class FakeProducerIds:
-    """Counts from 1000; has ids at hand, or has to fetch them first."""
+    """Counts from 1000. Ids are available at once, or have to be fetched first."""
 
     def __init__(self) -> None:
         self.next = 1000
@@ -96,7 +97,7 @@ class FakeProducerIds:
 
 
 class Coordination:
-    """A coordinator of one partition, whose log and partitions outlive it: `restart` is another node taking over."""
+    """The coordinator of one partition. Its log and partitions outlive it: `restart` is another node taking over."""
 
     def __init__(self, properties: dict[str, str] | None = None, *, transaction_version: int = 2) -> None:
         self.log = ListLog()
@@ -123,10 +124,14 @@ class Coordination:
     def _wall_ms(self) -> int:
         return WALL_MS + self.clock_offset_ms + round(asyncio.get_running_loop().time() * 1000)
 
-    def announce(self) -> None:
-        """Let the coordinator hear of the metadata."""
+    def leaders_changed(self) -> None:
+        """Publish a change of some topic."""
+        self.announce(changed={"orders": object()})
+
+    def announce(self, *, changed: dict[str, object] | None = None) -> None:
+        """Publish the metadata to the coordinator."""
         topics = {TRANSACTIONS_TOPIC: SimpleNamespace(partitions=(object(),))} if self.has_topic else {}
-        delta = SimpleNamespace(image=SimpleNamespace(topics=topics))
+        delta = SimpleNamespace(image=SimpleNamespace(topics=topics), topics=changed or {})
         self.coordinator.metadata_changed(cast(MetadataDelta, delta))
 
     def elect(self) -> None:
@@ -134,7 +139,7 @@ class Coordination:
         self.leader_epoch += 1
         self.coordinator.elected(0, self.leader_epoch)
 
-    # -- requests, with answers that are easy to compare: a refusal is its error code
+    # -- requests; a refusal returns its error code
 
     def init(
         self,
@@ -174,7 +179,7 @@ class Coordination:
         verify_only: bool = False,
         is_version_2: bool = True,
     ) -> ErrorCode | dict[TopicPartition, ErrorCode]:
-        """NONE where every partition is in the transaction."""
+        """NONE if every partition is in the transaction."""
         errors = _now(
             lambda: self.coordinator.add_partitions(
                 transactional_id, *producer, partitions, verify_only=verify_only, is_version_2=is_version_2
@@ -209,7 +214,7 @@ class Coordination:
     def abort(self, producer: tuple[int, int], **more: Any) -> ErrorCode | tuple[int, int]:
         return self.end(producer, is_commit=False, **more)
 
-    # -- what became of it
+    # -- results
 
     def transaction(self, transactional_id: str = "t") -> Transaction:
         (shard,) = self.coordinator.shards()
@@ -219,8 +224,8 @@ class Coordination:
         return self.transaction(transactional_id).state
 
     def records(self) -> list[tuple[str, Transaction | None]]:
-        """What the log holds, read back from its bytes."""
-        framing = TransactionFraming()
+        """The records of the log, decoded."""
+        framing = TransactionSerde()
         return [
             (key.transactional_id, value)
             for batch in self.log.batches.get(0, [])
@@ -229,7 +234,7 @@ class Coordination:
         ]
 
     def value_versions(self) -> list[int]:
-        """In which versions the log's values are written."""
+        """The versions of the log's values."""
         return [
             int.from_bytes((record.value or b"")[:2], "big")
             for batch in self.log.batches.get(0, [])
@@ -242,16 +247,16 @@ class Coordination:
         return list(shard.transactions)
 
     def states(self) -> list[State | None]:
-        """Those that the log holds, in order; None for what was removed."""
+        """The states in the log, in order; None for a tombstone."""
         return [None if value is None else value.state for _, value in self.records()]
 
     def put(self, transaction: Transaction, transactional_id: str = "t") -> None:
-        """As if it had come to this."""
+        """Set the state directly."""
         (shard,) = self.coordinator.shards()
         shard.replay(TransactionLogKey(transactional_id=transactional_id), transaction)
 
     def cut_log(self, record_count: int) -> None:
-        """As if no more had been written when this node died."""
+        """Drop the end of the log, as if the node had died before writing it."""
         self.log.batches[0] = self.log.batches[0][:record_count]
         self.log.ends[0] = self.log.committed[0] = len(self.log.batches[0])
 
@@ -274,12 +279,12 @@ def end_request(producer: tuple[int, int], *, is_commit: bool, transactional_id:
 
 
 def _now(ask: Callable[[], R | asyncio.Future[R]]) -> R | ErrorCode:
-    """The answer, which must not have to wait, or the error code of a refusal."""
+    """The result, which must be available at once, or the error code of a refusal."""
     try:
         response = ask()
     except Refused as refusal:
         return refusal.error
-    assert not isinstance(response, asyncio.Future), "the answer is still to come"
+    assert not isinstance(response, asyncio.Future), "there is no response yet"
     return response
 
 
@@ -289,12 +294,12 @@ def play(
     *,
     transaction_version: int = 2,
 ) -> None:
-    """Run `scenario` with a coordinator that serves, on a clock of its own."""
+    """Run `scenario` with a running coordinator, on its own clock."""
 
     async def main() -> None:
-        stage = Coordination(properties, transaction_version=transaction_version)
-        stage.elect()
-        await scenario(stage)
-        await stage.coordinator.close()
+        harness = Coordination(properties, transaction_version=transaction_version)
+        harness.elect()
+        await scenario(harness)
+        await harness.coordinator.close()
 
     run_virtual(VirtualLoop(), main())

@@ -1,13 +1,13 @@
-"""Random walks through transactions, on two brokers at once: whatever a producer asks, both must answer the same.
+"""Random sequences of transaction requests, on two brokers at once: both must give the same answers.
 
-A walk is of producers of one dialect: older ones, which add partitions themselves, or newer ones, which leave that to
-the broker. They are mostly right about who they are, and sometimes wrong. What brokers number by themselves, producer
-ids, is compared by the order in which it was first seen.
+The producers of a walk are either older ones, which add partitions themselves, or newer ones, which leave that to the
+broker. Mostly they use their own id and epoch, sometimes a wrong one. Producer ids differ between the brokers, so they
+are compared by the order in which they were first seen.
 
-Left out, because Penstock answers otherwise on purpose: batches of an epoch that is not the producer's, and wrong
-sequences of older producers (in Kafka what was refused for good keeps later ones out), an init by a producer that was
-replaced while its successor has a transaction open (Kafka rolls that back), and ends in two dialects by turns (Kafka
-takes one of before the last epoch for repeated).
+Left out, because Penstock answers differently on purpose: batches with a wrong epoch, and wrong sequence numbers of
+older producers (Kafka then rejects later ones too), an init by a fenced producer while its successor has an open
+transaction (Kafka aborts it), and ends with both protocol versions in turn (Kafka takes one with an older epoch for a
+retry).
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from penstock.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 
-NOBODY = 1 << 40
-"""The id of a producer that nobody was given."""
+UNKNOWN_PRODUCER_ID = 1 << 40
+"""A producer id that was never assigned."""
 
 AGAIN = ErrorCode.CONCURRENT_TRANSACTIONS
 PREPARED = ("PrepareCommit", "PrepareAbort")
 
 
-class Dialect(NamedTuple):
-    """Versions that producers of one age speak."""
+class ProtocolVersions(NamedTuple):
+    """The versions that producers of one generation use."""
 
     add: tuple[int, ...]
     add_offsets: tuple[int, ...]
@@ -58,18 +58,18 @@ class Dialect(NamedTuple):
     end: tuple[int, ...]
 
 
-OLDER = Dialect(
+OLDER = ProtocolVersions(
     add=(0, 1, 2, 3, 4, 5),
     add_offsets=(0, 1, 2, 3, 4),
     commit_offsets=(0, 1, 2, 3, 4),
     produce=(3, 7, 9, 10, 11),
     end=(0, 1, 2, 3, 4),
 )
-NEWER = Dialect(add=(4, 5), add_offsets=(4,), commit_offsets=(5,), produce=(12, 13), end=(5,))
+NEWER = ProtocolVersions(add=(4, 5), add_offsets=(4,), commit_offsets=(5,), produce=(12, 13), end=(5,))
 
 
-class Who(NamedTuple):
-    """A producer as both brokers know it: which id it was, counted from the first, and its epoch."""
+class ProducerRef(NamedTuple):
+    """A producer as both brokers know it: the ordinal of its id, and its epoch."""
 
     number: int
     epoch: int
@@ -89,11 +89,11 @@ class Side:
             self.producer_ids.append(producer_id)
         return self.producer_ids.index(producer_id)
 
-    def identity_of(self, who: Who) -> tuple[int, int]:
-        known = who.number < len(self.producer_ids)
-        return self.producer_ids[who.number] if known else NOBODY, who.epoch
+    def identity_of(self, producer: ProducerRef) -> tuple[int, int]:
+        known = producer.number < len(self.producer_ids)
+        return self.producer_ids[producer.number] if known else UNKNOWN_PRODUCER_ID, producer.epoch
 
-    def told(self, identity: Identity) -> tuple[ErrorCode, int, int]:
+    def normalized(self, identity: Identity) -> tuple[ErrorCode, int, int]:
         return identity.error, self.number_of(identity.producer_id), identity.producer_epoch
 
 
@@ -102,20 +102,20 @@ class Step(NamedTuple):
     ask: Callable[[Side], Any]
     learn: Callable[[Any], None] = lambda answer: None
     may_repeat: bool = True
-    """Whether "try again" is no answer; where it is one, it begins something."""
+    """Whether a retriable error is no answer. For some requests it is one, since it starts something."""
 
 
 class Walk:
     def __init__(
-        self, rng: random.Random, dialect: Dialect, *, names: list[str], topic: str, group: str
+        self, rng: random.Random, dialect: ProtocolVersions, *, names: list[str], topic: str, group: str
     ) -> None:
         self._rng = rng
         self._dialect = dialect
         self._names = names
         self._topic = topic
         self._group = group
-        self._known = {name: [Who(0, 0)] for name in names}
-        self._sequences: dict[tuple[Who, int], int] = {}
+        self._known = {name: [ProducerRef(0, 0)] for name in names}
+        self._sequences: dict[tuple[ProducerRef, int], int] = {}
         self._count = 0
         self._steps = [
             *[self._init, self._go_on, self._add, self._verify, self._add_offsets] * 1,
@@ -131,32 +131,35 @@ class Walk:
         version, timeout_ms = self._rng.randrange(6), self._rng.choice([30_000, 60_000])
         return Step(
             ("init", name, version),
-            lambda side: side.told(init(side.connection, name, version=version, timeout_ms=timeout_ms)),
+            lambda side: side.normalized(init(side.connection, name, version=version, timeout_ms=timeout_ms)),
             lambda answer: self._learn(name, answer),
             may_repeat=False,
         )
 
     def _go_on(self, name: str) -> Step:
-        version, who = self._rng.choice([3, 4, 5]), self._known[name][-1]
+        version, producer = self._rng.choice([3, 4, 5]), self._known[name][-1]
 
         def go_on(side: Side) -> tuple[ErrorCode, int, int]:
-            producer_id, epoch = side.identity_of(who)
+            producer_id, epoch = side.identity_of(producer)
             fields = {"producer_id": producer_id, "producer_epoch": epoch}
-            return side.told(init(side.connection, name, version=version, **fields))
+            return side.normalized(init(side.connection, name, version=version, **fields))
 
         return Step(
-            ("go on", name, version, who), go_on, lambda answer: self._learn(name, answer), may_repeat=False
+            ("go on", name, version, producer),
+            go_on,
+            lambda answer: self._learn(name, answer),
+            may_repeat=False,
         )
 
     def _add(self, name: str, *, verify_only: bool = False) -> Step:
         version = self._rng.choice([4, 5] if verify_only else self._dialect.add)
-        who, partitions = self._someone(name), self._rng.choice([[0], [1], [0, 1], [2], [0, 2]])
+        producer, partitions = self._someone(name), self._rng.choice([[0], [1], [0, 1], [2], [0, 2]])
         return Step(
-            ("verify" if verify_only else "add", name, version, who, partitions),
+            ("verify" if verify_only else "add", name, version, producer, partitions),
             lambda side: add(
                 side.connection,
                 name,
-                *side.identity_of(who),
+                *side.identity_of(producer),
                 {self._topic: partitions},
                 version=version,
                 verify_only=verify_only,
@@ -167,23 +170,23 @@ class Walk:
         return self._add(name, verify_only=True)
 
     def _add_offsets(self, name: str) -> Step:
-        version, who = self._rng.choice(self._dialect.add_offsets), self._someone(name)
+        version, producer = self._rng.choice(self._dialect.add_offsets), self._someone(name)
         return Step(
-            ("add offsets", name, version, who),
+            ("add offsets", name, version, producer),
             lambda side: add_offsets(
-                side.connection, name, *side.identity_of(who), self._group, version=version
+                side.connection, name, *side.identity_of(producer), self._group, version=version
             ),
         )
 
     def _send(self, name: str) -> Step:
-        version, who = self._rng.choice(self._dialect.produce), self._known[name][-1]
+        version, producer = self._rng.choice(self._dialect.produce), self._known[name][-1]
         partition, count, value = self._rng.randrange(2), self._rng.choice([1, 2]), b"%d" % self._count
-        expected = self._sequences.get((who, partition), 0)
+        expected = self._sequences.get((producer, partition), 0)
         wrong = [expected + 1, max(0, expected - 1)] if self._dialect is NEWER else []
         sequence = self._rng.choice([expected] * 5 + wrong)
 
         def send(side: Side) -> tuple[ErrorCode, int]:
-            producer_id, epoch = side.identity_of(who)
+            producer_id, epoch = side.identity_of(producer)
             records = batch(
                 *[value] * count,
                 producer_id=producer_id,
@@ -203,30 +206,30 @@ class Walk:
 
         def learn(answer: Any) -> None:
             if answer[0] is ErrorCode.NONE:
-                self._sequences[who, partition] = max(expected, sequence + count)
+                self._sequences[producer, partition] = max(expected, sequence + count)
 
-        return Step(("send", name, version, who, partition, sequence, count), send, learn)
+        return Step(("send", name, version, producer, partition, sequence, count), send, learn)
 
     def _end(self, name: str) -> Step:
         version, is_commit = self._rng.choice(self._dialect.end), self._rng.random() < 0.6
-        who = self._someone(name)
+        producer = self._someone(name)
         return Step(
-            ("commit" if is_commit else "abort", name, version, who),
-            lambda side: side.told(
-                end(side.connection, name, *side.identity_of(who), committed=is_commit, version=version)
+            ("commit" if is_commit else "abort", name, version, producer),
+            lambda side: side.normalized(
+                end(side.connection, name, *side.identity_of(producer), committed=is_commit, version=version)
             ),
             lambda answer: self._learn(name, answer),
         )
 
     def _commit_offsets(self, name: str) -> Step:
-        version, who = self._rng.choice(self._dialect.commit_offsets), self._someone(name)
+        version, producer = self._rng.choice(self._dialect.commit_offsets), self._someone(name)
         offset, partitions = self._count, self._rng.choice([[0], [1], [0, 1], [0, 2]])
-        # From v3 on a request may name a member of the group; there is none.
+        # From v3 on a request may name a group member; here there is none.
         is_member = version >= 3 and self._rng.random() < 0.1
         member = {"generation_id": 1, "member_id": "nobody"} if is_member else {}
 
         def commit(side: Side) -> list[tuple[int, ErrorCode]]:
-            producer_id, epoch = side.identity_of(who)
+            producer_id, epoch = side.identity_of(producer)
             request = TxnOffsetCommitRequest(
                 transactional_id=name,
                 group_id=self._group,
@@ -250,7 +253,7 @@ class Walk:
                 (each.partition_index, each.error_code) for topic in answered for each in topic.partitions
             )
 
-        return Step(("commit offsets", name, version, who, partitions, offset, is_member), commit)
+        return Step(("commit offsets", name, version, producer, partitions, offset, is_member), commit)
 
     def _plain_commit(self, _: str) -> Step:
         offset = self._count
@@ -281,8 +284,12 @@ class Walk:
             return (
                 data.high_watermark,
                 stable,
-                # Kafka may also tell of some that begin above what can be read.
-                [(side.number_of(who), first) for who, first in aborted(data) or [] if first < stable],
+                # Kafka may also return transactions that begin beyond the fetched records.
+                [
+                    (side.number_of(producer), first)
+                    for producer, first in aborted(data) or []
+                    if first < stable
+                ],
                 seen(everything),
                 sorted(
                     (
@@ -313,23 +320,23 @@ class Walk:
 
         return Step(("describe", name), look)
 
-    def _someone(self, name: str) -> Who:
-        """Mostly whoever writes under the name, sometimes one of before, or one that is not known."""
+    def _someone(self, name: str) -> ProducerRef:
+        """Mostly the current producer of the name, sometimes an earlier or unknown one."""
         known = self._known[name]
-        who = self._rng.choice(known[-1:] * 5 + known[-3:])
-        return Who(who.number, max(0, who.epoch + self._rng.choice([0] * 9 + [1, -1])))
+        producer = self._rng.choice(known[-1:] * 5 + known[-3:])
+        return ProducerRef(producer.number, max(0, producer.epoch + self._rng.choice([0] * 9 + [1, -1])))
 
     def _learn(self, name: str, answer: tuple[ErrorCode, int, int]) -> None:
         error, number, epoch = answer
-        if error is AGAIN:  # of an init: what was open is rolled back, which raises the epoch
+        if error is AGAIN:  # of an init: it aborts the open transaction, which raises the epoch
             number, epoch = self._known[name][-1]
-            self._known[name].append(Who(number, epoch + 1))
+            self._known[name].append(ProducerRef(number, epoch + 1))
         elif error is ErrorCode.NONE and number >= 0 and self._known[name][-1] != (number, epoch):
-            self._known[name].append(Who(number, epoch))
+            self._known[name].append(ProducerRef(number, epoch))
 
 
 def take(walk: Walk, sides: tuple[Side, Side], *, names: list[str]) -> tuple[Step, Any, Any]:
-    """One step on both brokers; what both have answered when nothing is on its way any more."""
+    """One step on both brokers; both results when nothing is in flight any more."""
     step = walk.step()
     first, second = (step.ask(side) for side in sides)
     _await_rest(sides, names)
@@ -345,7 +352,7 @@ def _await_rest(sides: tuple[Side, Side], names: list[str]) -> None:
         for name in names:
             wait_until(
                 lambda side=side, name=name: state_of(side.connection, name) not in PREPARED,
-                f"the transaction of {name} is over",
+                f"the transaction of {name} has ended",
             )
 
 

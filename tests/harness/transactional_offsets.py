@@ -1,4 +1,4 @@
-"""The group coordinator over a log in memory, asked as handlers ask it: for offsets that are committed in transactions.
+"""The group coordinator over an in-memory log, called like the handlers do: offsets committed in transactions.
 
 Everything runs on a virtual clock (`play`). `taken_over` is another node that has loaded the same log.
 """
@@ -12,12 +12,20 @@ from typing import Any
 
 from harness.coordinator_log import ListLog
 from harness.datapath import Cluster
-from harness.offsets import COMMIT_VERSION, GROUP, Told, commit_request, delete_request, fetch_request, told
+from harness.offsets import (
+    COMMIT_VERSION,
+    GROUP,
+    FetchedOffset,
+    commit_request,
+    delete_request,
+    fetch_request,
+    fetched_offsets,
+)
 from penstock.config.broker import BrokerSettings
 from penstock.config.group import GroupSettings
 from penstock.coordinator.group.service import GroupCoordinator
 from penstock.coordinator.group.shard import GroupShard
-from penstock.coordinator.outcome import Outcome
+from penstock.coordinator.result import CoordinatorResult
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.names import OFFSETS_TOPIC
 from penstock.protocol.errors import ErrorCode
@@ -27,8 +35,8 @@ from penstock.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from penstock.records.control import EndedTransaction
-from penstock.testing.loop import EPOCH_MS, VirtualLoop, run_virtual
+from penstock.records.control import TxnMarkerEntry
+from simulator.loop import EPOCH_MS, VirtualLoop, run_virtual
 
 TXN_VERSION = 5
 PRODUCER = 7
@@ -36,8 +44,8 @@ PRODUCER = 7
 Offsets = Mapping[str, Mapping[int, int]]
 
 
-class CoordinatorStage:
-    """Topics "orders" of 3 partitions and "payments" of 1."""
+class CoordinatorHarness:
+    """Topics "orders" with 3 partitions and "payments" with 1."""
 
     def __init__(self, properties: dict[str, str] | None = None) -> None:
         self.settings = BrokerSettings.load(properties or {})
@@ -80,7 +88,7 @@ class CoordinatorStage:
         return self.groups.read(GROUP, lambda shard: shard)
 
     def hold(self) -> None:
-        """Let nothing be committed, until `release`. What is asked for meanwhile is answered then."""
+        """Commit nothing until `release`. Requests in between are answered then."""
         self.log.commits_at_once = False
 
     def release(self) -> None:
@@ -92,7 +100,7 @@ class CoordinatorStage:
             answer.result()
 
     def _answer(self, answer: Any) -> Any:
-        """None where it has to wait."""
+        """None if it has to wait."""
         if not isinstance(answer, asyncio.Future):
             return answer
         assert not self.log.commits_at_once
@@ -116,14 +124,14 @@ class CoordinatorStage:
         return [] if response is None else errors_of(response)
 
     def end(self, producer: int = PRODUCER, *, commit: bool = True) -> None:
-        self._answer(self.groups.end_transaction(0, EndedTransaction(producer, 0, 0, commit, 1)))
+        self._answer(self.groups.end_transaction(0, TxnMarkerEntry(producer, 0, 0, commit, 1)))
 
     def delete(self, partitions: Mapping[str, Sequence[int]], *, group: str = GROUP) -> None:
         request = delete_request(partitions, group=group)
         self._answer(self.groups.write(group, lambda shard: shard.offsets.delete(request)))
 
     def delete_group(self, group: str = GROUP) -> None:
-        """If it is there."""
+        """If it exists."""
         self._answer(self.groups.write(group, lambda shard: shard.administration.delete([group])))
 
     def fetch(
@@ -133,10 +141,10 @@ class CoordinatorStage:
         group: str = GROUP,
         stable: bool = False,
         by_id: bool = False,
-    ) -> dict[tuple[str, int], Told]:
+    ) -> dict[tuple[str, int], FetchedOffset]:
         request, version = fetch_request(partitions, group=group, by_id=by_id), 10 if by_id else 9
         if not stable:
-            return told(
+            return fetched_offsets(
                 self.groups.read(
                     group,
                     lambda shard: shard.offsets.fetch(request, require_stable=False, version=version),
@@ -144,12 +152,14 @@ class CoordinatorStage:
             )
         response: Any = self.groups.write(
             group,
-            lambda shard: Outcome(shard.offsets.fetch(request, require_stable=True, version=version)),
+            lambda shard: CoordinatorResult(
+                shard.offsets.fetch(request, require_stable=True, version=version)
+            ),
         )
-        return told(response)
+        return fetched_offsets(response)
 
     def stored(self, group: str = GROUP) -> dict[tuple[str, int], int]:
-        """What a consumer is told that does not care for transactions."""
+        """The offsets that a consumer gets without require_stable."""
         return {where: answer[0] for where, answer in self.fetch(group=group).items()}
 
 
@@ -196,11 +206,11 @@ def errors_of(response: TxnOffsetCommitResponse) -> list[ErrorCode]:
 
 
 def play(
-    scenario: Callable[[CoordinatorStage], Awaitable[None]], properties: dict[str, str] | None = None
+    scenario: Callable[[CoordinatorHarness], Awaitable[None]], properties: dict[str, str] | None = None
 ) -> None:
     async def main() -> None:
-        stage = CoordinatorStage(properties)
-        await scenario(stage)
-        await stage.groups.close()
+        harness = CoordinatorHarness(properties)
+        await scenario(harness)
+        await harness.groups.close()
 
     run_virtual(VirtualLoop(), main())

@@ -1,7 +1,7 @@
-"""Transactions over a plain socket, in any version: single requests, and a producer that does as a test says.
+"""Transactions over a plain socket, in any version: single requests, and a producer under the control of a test.
 
-Answers come back in shapes that are easy to compare. Nothing is tried again but where a client has to: while there is
-no coordinator yet, and while the markers of the transaction before are still being written.
+Results are easy to compare. Requests are retried only where a client must: while there is no coordinator yet, and
+while markers of the previous transaction are being written.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ from penstock.protocol.messages.write_txn_markers import (
 )
 
 TRANSACTION = 1
-"""The type of key by which the coordinator of a transaction is found."""
+"""The key type of FindCoordinator for transactions."""
 
 TOPIC_ID_PRODUCE_VERSION = 13
 BATCHED_ADD_VERSION = 4
 EPOCH_TOLD_VERSION = 5  # of EndTxn
 VERIFYING = 11  # the last version of Produce that only verifies
-ADDING = 12  # the first one that adds partitions by itself
+ADDING = 12  # the first version that adds partitions itself
 
-NOBODY = -1
+NO_PRODUCER = -1
 
 RETRIABLE = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -67,7 +67,7 @@ Errors = dict[tuple[str, int], ErrorCode]
 
 
 class Identity(NamedTuple):
-    """What InitProducerId and EndTxn tell: the error, and the id and epoch to go on with."""
+    """The result of InitProducerId and EndTxn: error code, and the next producer id and epoch."""
 
     error: ErrorCode
     producer_id: int
@@ -75,7 +75,7 @@ class Identity(NamedTuple):
 
 
 def await_transactions(connection: WireConnection, transactional_id: str) -> None:
-    """Wait until transactions are served: the first request of all makes the internal topic."""
+    """Wait until transactions are served: the first request creates the internal topic."""
 
     def is_found() -> bool:
         request = FindCoordinatorRequest(key=transactional_id, key_type=TRANSACTION)
@@ -92,7 +92,7 @@ def await_transactions(connection: WireConnection, transactional_id: str) -> Non
 
 
 def partition_of(name: str, *, partitions: int = 50) -> int:
-    """The partition of an internal topic that a transactional id or a group belongs to: Java's hash of a string."""
+    """The partition of an internal topic for a transactional id or group: Java's hash of a string."""
     hashed = 0
     for unit in struct.unpack(f">{len(name.encode('utf-16-be')) // 2}H", name.encode("utf-16-be")):
         hashed = (31 * hashed + unit) & 0xFFFFFFFF
@@ -101,7 +101,7 @@ def partition_of(name: str, *, partitions: int = 50) -> int:
 
 
 def settled(attempt: Callable[[], Any], what: str) -> Any:
-    """The first answer that is not a reason to try again."""
+    """The first response that is not a reason to retry."""
     answers: list[Any] = []
 
     def is_settled() -> bool:
@@ -113,7 +113,7 @@ def settled(attempt: Callable[[], Any], what: str) -> Any:
 
 
 def errors_of(answer: Any) -> set[ErrorCode]:
-    """All errors of an answer, whatever its shape."""
+    """All error codes of a response, of any shape."""
     if isinstance(answer, dict):
         return set(answer.values())
     if isinstance(answer, Identity):
@@ -150,7 +150,7 @@ def add(
     version: int = 3,
     verify_only: bool = False,
 ) -> Errors:
-    """The error of each partition; those of a whole answer are not expected."""
+    """The error code of each partition; the response must have no top-level error."""
     transaction = AddPartitionsToTxnTransaction(
         transactional_id=transactional_id,
         producer_id=producer_id,
@@ -180,7 +180,7 @@ def add_to_one(
     topic: str,
     **options: Any,
 ) -> ErrorCode:
-    """The error of adding the first partition of a topic."""
+    """The error code of adding the first partition of a topic."""
     answered = add(connection, transactional_id, producer_id, producer_epoch, {topic: [0]}, **options)
     return answered[topic, 0]
 
@@ -295,7 +295,7 @@ def marker(
 def write_markers(
     connection: WireConnection, *markers: WritableTxnMarker, version: int = 2
 ) -> dict[int, Errors]:
-    """By producer, the error of each partition."""
+    """By producer id, the error code of each partition."""
     answered = ask(connection, WriteTxnMarkersRequest(markers=list(markers)), version).markers
     found = {
         each.producer_id: {
@@ -362,13 +362,13 @@ def producers_of(connection: WireConnection, topic: str, partition: int = 0) -> 
 
 @dataclass
 class TransactionalProducer:
-    """One producer with a transactional id, which counts its sequences and takes up the epochs that it is told."""
+    """One producer with a transactional id. It counts its sequence numbers and uses the epochs that it gets."""
 
     connection: WireConnection
     transactional_id: str
     timeout_ms: int = 60_000
-    producer_id: int = NOBODY
-    producer_epoch: int = NOBODY
+    producer_id: int = NO_PRODUCER
+    producer_epoch: int = NO_PRODUCER
     sequences: dict[tuple[str, int], int] = field(default_factory=dict)
 
     @classmethod
@@ -410,7 +410,7 @@ class TransactionalProducer:
     def attempt(
         self, topic: str, *values: bytes, partition: int = 0, version: int = ADDING, **options: Any
     ) -> PartitionProduceResponse:
-        """Sends a batch and counts it if it was taken; a transaction before that is still ending is waited for."""
+        """Send a batch, and count it if accepted. Waits for an earlier transaction that is still ending."""
         records = self.batch(topic, *values, partition=partition, **options)
         answered: PartitionProduceResponse = settled(
             lambda: produce(
@@ -421,20 +421,20 @@ class TransactionalProducer:
                 transactional_id=self.transactional_id,
                 version=version,
             ),
-            f"{topic}-{partition} takes a batch or refuses it",
+            f"{topic}-{partition} accepts or rejects a batch",
         )
         if answered.error_code is ErrorCode.NONE:
             self.sequences[topic, partition] = self.sequences.get((topic, partition), 0) + len(values)
         return answered
 
     def send(self, topic: str, *values: bytes, partition: int = 0, version: int = ADDING) -> int:
-        """Sends a batch that must be taken; returns its first offset."""
+        """Send a batch that must be accepted; its base offset."""
         answered = self.attempt(topic, *values, partition=partition, version=version)
         assert answered.error_code is ErrorCode.NONE, answered
         return answered.base_offset
 
     def transaction(self, partitions: Partitions) -> AddPartitionsToTxnTransaction:
-        """One of several in a request that adds partitions."""
+        """One transaction for a request with several that adds partitions."""
         return AddPartitionsToTxnTransaction(
             transactional_id=self.transactional_id,
             producer_id=self.producer_id,
@@ -448,12 +448,12 @@ class TransactionalProducer:
     def add(self, partitions: Partitions, *, version: int = 3) -> Errors:
         found: Errors = settled(
             lambda: add(self.connection, self.transactional_id, *self.identity, partitions, version=version),
-            "partitions are added or refused",
+            "partitions are added or rejected",
         )
         return found
 
     def end(self, *, committed: bool, version: int = 5) -> Identity:
-        """Asks once; what is told is not taken up."""
+        """Send once; the result does not change this producer."""
         return end(
             self.connection, self.transactional_id, *self.identity, committed=committed, version=version
         )
@@ -465,11 +465,11 @@ class TransactionalProducer:
         self._ended(committed=False, version=version)
 
     def _ended(self, *, committed: bool, version: int) -> None:
-        """Ends the transaction and waits until all its markers are written."""
-        told = self.end(committed=committed, version=version)
-        assert told.error is ErrorCode.NONE, told
+        """End the transaction and wait until all its markers are written."""
+        ended = self.end(committed=committed, version=version)
+        assert ended.error is ErrorCode.NONE, ended
         if version >= EPOCH_TOLD_VERSION:
-            self.go_on_with(told)
+            self.go_on_with(ended)
         await_state(
             self.connection, self.transactional_id, "CompleteCommit" if committed else "CompleteAbort"
         )

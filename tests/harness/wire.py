@@ -1,7 +1,7 @@
-"""Kafka's protocol by hand: frames, a produce request and a record batch, built from nothing but `struct`.
+"""Kafka's protocol by hand: frames, a produce request and a record batch, built with `struct` alone.
 
-For tests that have to send what no client library would, or to know exactly which request was answered. It shares no
-code with the broker, so that the two cannot be wrong together.
+For tests that send what no client library would, or need to know exactly which request was answered. It shares no code
+with the broker, so that both cannot be wrong together.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import TracebackType
 import crc32c
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
-PRODUCE_VERSION = 7  # the last but one that is not flexible; plain to write by hand
+PRODUCE_VERSION = 7  # the last version but one that is not flexible, so easy to write by hand
 LIST_OFFSETS_VERSION = 1
 LATEST = -1
 
@@ -22,8 +22,8 @@ LATEST = -1
 class WireConnection:
     """One connection: requests out, responses in, in order."""
 
-    def __init__(self, port: int, *, timeout_seconds: float = 30.0) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_seconds)
+    def __init__(self, port: int, *, host: str = "127.0.0.1", timeout_seconds: float = 30.0) -> None:
+        self.socket = socket.create_connection((host, port), timeout=timeout_seconds)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0
 
@@ -36,18 +36,18 @@ class WireConnection:
         self.socket.close()
 
     def send(self, api_key: int, version: int, body: bytes) -> int:
-        """Sends a request with a header of version 1 and returns its correlation id."""
+        """Send a request with a header of version 1; its correlation id."""
         self._correlation_id += 1
         header = struct.pack(">hhi", api_key, version, self._correlation_id) + text("wire")
         self.send_payload(header + body)
         return self._correlation_id
 
     def send_payload(self, payload: bytes) -> None:
-        """Sends a frame of any content."""
+        """Send a frame with any content."""
         self.socket.sendall(frame(payload))
 
     def receive(self) -> tuple[int, bytes]:
-        """The next response: its correlation id and what follows. Raises EOFError where the peer closed."""
+        """The next response: correlation id and body. Raises EOFError if the peer closed."""
         payload = self.receive_payload()
         return struct.unpack(">i", payload[:4])[0], payload[4:]
 
@@ -62,7 +62,7 @@ class WireConnection:
         return payload
 
     def is_closed_by_peer(self) -> bool:
-        """Waits until the peer either closes (true) or says something (false)."""
+        """Wait until the peer closes (True) or sends something (False)."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionError:
@@ -103,7 +103,7 @@ def parse_produce_response(payload: bytes) -> tuple[int, int]:
 
 
 def end_offset(connection: WireConnection, topic: str, partition: int) -> int:
-    """The offset after the last record that consumers can read; -1 with an error."""
+    """The offset after the last readable record; -1 with an error."""
     body = struct.pack(">ii", -1, 1) + text(topic) + struct.pack(">iiq", 1, partition, LATEST)
     payload = connection.request(LIST_OFFSETS, LIST_OFFSETS_VERSION, body)
     at = 4 + 2 + len(topic.encode()) + 4
@@ -138,7 +138,7 @@ def _record(offset_delta: int, value: bytes) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """Zigzag, then seven bits a byte, low ones first."""
+    """Zigzag, then seven bits per byte, low bits first."""
     rest = (number << 1) ^ (number >> 63)
     encoded = bytearray()
     while rest > 0x7F:

@@ -1,4 +1,4 @@
-"""Records for consumers to read, written by a client that is not ours."""
+"""Records for consumers to read, written by a client of another project."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def write(
     settings: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> None:
-    """Each value as a record; returns when all are acknowledged."""
+    """Write each value as a record; return when all are acknowledged."""
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "log_level": 0, **(settings or {})})
     failures: list[Any] = []
     for value in values:

@@ -1,6 +1,6 @@
-"""Peers that mean harm or do not know better: the process lives, its memory stays bounded, others are served.
+"""Hostile and broken peers: the process survives, its memory stays bounded, and other clients are served.
 
-What single frames are answered with is in `tests/wire`; here it is what many of them do to a process.
+`tests/wire` has the answers to single frames; here many of them hit a process.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ ALL_TOPICS = struct.pack(">i", -1)  # of Metadata version 1
 LINGER_NONE = struct.pack("ii", 1, 0)
 NOW_MS = int(time.time() * 1000)
 
-memory_is_bounded = pytest.mark.penstock_only("the heap of a JVM is as large as it was told to be")
+memory_is_bounded = pytest.mark.penstock_only("the heap size of a JVM is fixed")
 
 
 @pytest.fixture
 def broker(tmp_path: Path, make_broker: Callable[..., Broker]) -> Iterator[Broker]:
-    """A broker with room for many at the door, that looks after its connections every few seconds."""
+    """A broker that accepts many connections and checks for idle ones every few seconds."""
     broker = make_broker(
         tmp_path / "broker",
         settings={"socket.listen.backlog.size": "1000", "connections.max.idle.ms": "60000"},
@@ -58,9 +58,9 @@ def broker(tmp_path: Path, make_broker: Callable[..., Broker]) -> Iterator[Broke
 
 @pytest.fixture
 def others(broker: Broker) -> Iterator[Callable[[], None]]:
-    """Checks that a well-behaved client of the same broker is served."""
+    """Check that a well-behaved client of the same broker is served."""
     create_topics(broker.bootstrap, "others")
-    wait_until(lambda: _end_offset(broker) == 0, "the topic is led")
+    wait_until(lambda: _end_offset(broker) == 0, "the topic has a leader")
     with WireConnection(broker.port, timeout_seconds=60) as connection:
         body = produce_body("others", 0, record_batch([b"x" * 100], timestamp_ms=NOW_MS))
 
@@ -80,7 +80,7 @@ def _end_offset(broker: Broker) -> int:
 
 
 class Growth:
-    """By how much the process has grown since now."""
+    """The growth of the process's memory from here on."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -92,7 +92,7 @@ class Growth:
 
 
 @memory_is_bounded
-def test_a_claimed_length_takes_no_memory(broker: Broker, others: Callable[[], None]) -> None:
+def test_a_claimed_length_allocates_no_memory(broker: Broker, others: Callable[[], None]) -> None:
     growth = Growth(broker)
     with ExitStack() as stack:
         for _ in range(100):
@@ -103,9 +103,7 @@ def test_a_claimed_length_takes_no_memory(broker: Broker, others: Callable[[], N
 
 
 @memory_is_bounded
-def test_a_peer_that_never_reads_is_not_written_to_for_ever(
-    broker: Broker, others: Callable[[], None]
-) -> None:
+def test_a_peer_that_never_reads_is_disconnected(broker: Broker, others: Callable[[], None]) -> None:
     create_topics(broker.bootstrap, *(f"topic-{number}" for number in range(300)))
     growth = Growth(broker)
     with ExitStack() as stack:
@@ -117,9 +115,9 @@ def test_a_peer_that_never_reads_is_not_written_to_for_ever(
 
 
 @memory_is_bounded
-def test_a_fetcher_that_never_reads_takes_no_memory(broker: Broker, others: Callable[[], None]) -> None:
+def test_a_consumer_that_never_reads_takes_no_memory(broker: Broker, others: Callable[[], None]) -> None:
     create_topics(broker.bootstrap, "large", config={"max.message.bytes": str(20 * MIB)})
-    wait_until(lambda: _is_led(broker, "large"), "the topic is led")
+    wait_until(lambda: _is_led(broker, "large"), "the topic has a leader")
     with WireConnection(broker.port) as connection:
         for _ in range(4):
             batch = record_batch([bytes(10 * MIB)], timestamp_ms=NOW_MS)
@@ -150,13 +148,15 @@ def test_a_thousand_connections(broker: Broker, others: Callable[[], None]) -> N
     wait_until(lambda: broker.open_file_count() <= files_before + 10, "their files are closed")
 
 
-def test_peers_that_come_and_go_leave_nothing_behind(broker: Broker, others: Callable[[], None]) -> None:
+def test_peers_that_connect_and_disconnect_leave_nothing_behind(
+    broker: Broker, others: Callable[[], None]
+) -> None:
     rng = random.Random(4)
     files_before = broker.open_file_count()
     for number in range(500):
         connection = WireConnection(broker.port)
         if number % 2:
-            # Gone with a reset, and not with a farewell.
+            # Closed by a reset, not by FIN.
             connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NONE)
         request = frame(struct.pack(">hhi", METADATA, 1, 7) + text("gone") + ALL_TOPICS)
         connection.socket.sendall(request[: rng.randint(0, len(request))])
@@ -165,21 +165,21 @@ def test_peers_that_come_and_go_leave_nothing_behind(broker: Broker, others: Cal
     wait_until(lambda: broker.open_file_count() <= files_before + 20, "their files are closed")
 
 
-def test_noise_on_many_connections(broker: Broker, others: Callable[[], None]) -> None:
+def test_random_bytes_on_many_connections(broker: Broker, others: Callable[[], None]) -> None:
     rng = random.Random(5)
     for _ in range(300):
         with WireConnection(broker.port) as connection:
             noise = rng.randbytes(rng.randint(1, 3_000))
-            if rng.random() < 0.7:  # a frame of the right length, with a key and version that may exist
+            if rng.random() < 0.7:  # a frame of the right length, with an API key and version that may exist
                 noise = frame(struct.pack(">hh", rng.randint(0, 90), rng.randint(0, 20)) + noise)
             connection.socket.sendall(noise)
             connection.socket.shutdown(socket.SHUT_WR)
     others()
 
 
-def test_producers_that_leave_while_they_wait(broker: Broker, others: Callable[[], None]) -> None:
+def test_producers_that_disconnect_while_they_wait(broker: Broker, others: Callable[[], None]) -> None:
     create_topics(broker.bootstrap, "synced", config={"flush.messages": "1"})
-    wait_until(lambda: _is_led(broker, "synced"), "the topic is led")
+    wait_until(lambda: _is_led(broker, "synced"), "the topic has a leader")
     for _ in range(50):
         with WireConnection(broker.port) as connection:
             for _ in range(5):
@@ -190,11 +190,11 @@ def test_producers_that_leave_while_they_wait(broker: Broker, others: Callable[[
 
 @memory_is_bounded
 @pytest.mark.parametrize("config", [{}, {"compression.type": "zstd"}], ids=["kept", "recompressed"])
-def test_a_batch_that_would_become_gigabytes(
+def test_a_batch_that_decompresses_to_gigabytes(
     broker: Broker, others: Callable[[], None], config: dict[str, str]
 ) -> None:
     create_topics(broker.bootstrap, "bombed", config=config)
-    wait_until(lambda: _is_led(broker, "bombed"), "the topic is led")
+    wait_until(lambda: _is_led(broker, "bombed"), "the topic has a leader")
     growth = Growth(broker)
     bomb = _bomb(expanded_bytes=1_500 * MIB)
     for _ in range(3):
@@ -217,7 +217,7 @@ def test_an_idle_connection_is_closed(tmp_path: Path, make_broker: Callable[...,
         broker.close()
 
 
-def test_one_address_gets_no_more_connections_than_it_may(
+def test_the_connection_limit_of_an_address_is_enforced(
     tmp_path: Path, make_broker: Callable[..., Broker]
 ) -> None:
     broker = make_broker(tmp_path / "broker", settings={"max.connections.per.ip": "20"})
@@ -247,7 +247,7 @@ def _metadata_requests() -> bytes:
 
 
 def _send_until_full(peer: socket.socket, data: bytes) -> None:
-    """Sends over and over until the other side stops reading, as it should, or 100 MiB went."""
+    """Send repeatedly until the peer stops reading, as it should, or 100 MiB are sent."""
     peer.settimeout(0.3)
     sent = 0
     while sent < 100 * MIB:
@@ -263,7 +263,7 @@ def _fetch_body(topic: str, *, max_bytes: int) -> bytes:
 
 
 def _bomb(*, expanded_bytes: int) -> bytes:
-    """A batch of one gzip-compressed record, whose value is as many zeroes: a thousandth of it on the wire."""
+    """A batch with one gzip-compressed record of zeroes: a thousandth of it on the wire."""
     plain = record_batch([b""], timestamp_ms=NOW_MS)
     zeroes = gzip.compress(bytes(100 * MIB), 9) * (expanded_bytes // (100 * MIB))  # members of one stream
     counted = struct.pack(">h", 1) + plain[23:61]

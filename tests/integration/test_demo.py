@@ -1,6 +1,6 @@
-"""`penstock demo`, which is what `make run` runs: as a newcomer sees it, and as an impatient one ends it.
+"""`penstock demo`, which `make run` runs: what a new user sees, and how it ends early.
 
-What it shows with Spark is in `tests/spark/operation`.
+The Spark part is tested in `tests/spark/operation`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import pytest
 
 from harness.brokers import free_port, penstock_command, penstock_environment
 from harness.waiting import wait_until
+from penstock import Admin
+from penstock.cli.demo.broker import BrokerProcess
+from penstock.testing.cluster import free_ports
 
 END_SECONDS = 60.0
 
 Demo = subprocess.Popen[str]
 
-pytestmark = pytest.mark.penstock_only("its own command")
+pytestmark = pytest.mark.penstock_only("tests Penstock's command")
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ def test_it_produces_and_consumes_and_ends_by_itself(demo: Demo) -> None:
     assert "every record once and in order" in output
 
 
-def test_the_ready_line_is_one_line_that_names_the_address_however_narrow_the_screen(
+def test_the_ready_line_is_one_line_with_the_address_however_narrow_the_terminal(
     demo: Demo, port: int
 ) -> None:
     output, _ = demo.communicate(timeout=END_SECONDS)
@@ -61,7 +64,7 @@ def test_the_ready_line_is_one_line_that_names_the_address_however_narrow_the_sc
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_who_ends_it_while_its_broker_starts_leaves_no_broker_behind(
+def test_interrupting_it_while_its_broker_starts_leaves_no_broker_behind(
     demo: Demo, number: signal.Signals
 ) -> None:
     wait_until(lambda: bool(psutil.Process(demo.pid).children()), "its broker is being started")
@@ -73,7 +76,7 @@ def test_who_ends_it_while_its_broker_starts_leaves_no_broker_behind(
     assert not broker.is_running()
 
 
-def test_without_java_it_shows_the_broker_and_says_what_is_missing(port: int, tmp_path: Path) -> None:
+def test_without_java_it_shows_the_broker_and_reports_what_is_missing(port: int, tmp_path: Path) -> None:
     done = subprocess.run(
         [*penstock_command(), "demo", "--seconds", "1", "--port", str(port)],
         capture_output=True,
@@ -83,5 +86,14 @@ def test_without_java_it_shows_the_broker_and_says_what_is_missing(port: int, tm
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "where no Java lies" in done.stdout
+    assert "but there is no Java" in done.stdout
     assert "every record once and in order" in done.stdout
+
+
+def test_with_nodes_its_brokers_are_a_cluster(tmp_path: Path) -> None:
+    with BrokerProcess(free_ports(3), str(tmp_path), nodes=3) as brokers, Admin(brokers.servers) as admin:
+        admin.create_topic("orders")
+        (partition,) = admin.describe_topic("orders").partitions
+
+        assert brokers.ready_line.startswith("penstock ready: 3 nodes of cluster")
+        assert sorted(partition.replicas) == [1, 2, 3]

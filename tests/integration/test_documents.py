@@ -1,7 +1,6 @@
-"""What the documents tell a newcomer to type works as it stands there, and their links lead somewhere.
+"""The commands in the documents work as written, and their links are valid.
 
-Only addresses and folders are changed on the way: the default port may be taken here, and the documents' folders
-are not ours to write to.
+Only addresses and folders are replaced: the default port may be in use, and tests write only to temporary folders.
 """
 
 from __future__ import annotations
@@ -24,13 +23,14 @@ from harness.brokers import (
     penstock_environment,
     tool,
 )
+from penstock.testing.cluster import free_ports
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 DOCUMENTED_ADDRESS = "127.0.0.1:9092"
-PENSTOCK = ".venv/bin/penstock "
+PENSTOCK = "penstock "
 WAIT_SECONDS = 60.0
 
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 pytestmark = pytest.mark.penstock_only("its own documents")
@@ -67,14 +67,33 @@ def run_shell(line: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
-def test_links_lead_to_files_that_exist(document: Path) -> None:
+def test_links_point_to_existing_files(document: Path) -> None:
     targets = [target.partition("#")[0] for target in LINK.findall(document.read_text())]
     local = [target for target in targets if target and "://" not in target]
 
     assert [target for target in local if not (document.parent / target).exists()] == []
 
 
-def test_every_make_target_that_is_named_exists() -> None:
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_links_point_to_existing_headings(document: Path) -> None:
+    targets = [target.split("#") for target in LINK.findall(document.read_text()) if "://" not in target]
+    missing = [
+        target
+        for target in targets
+        if len(target) == 2
+        and target[1] not in anchors(document.parent / target[0] if target[0] else document)
+    ]
+
+    assert missing == []
+
+
+def anchors(document: Path) -> set[str]:
+    """The names by which GitHub links to the headings of a document."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_named_make_targets_exist() -> None:
     named = {line.split()[1] for line in commands("make ")}
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
@@ -83,14 +102,14 @@ def test_every_make_target_that_is_named_exists() -> None:
 
 
 @pytest.mark.parametrize("line", commands("kcat "))
-def test_kcat_does_as_shown(line: str, broker: PenstockBroker) -> None:
+def test_kcat_commands_work(line: str, broker: PenstockBroker) -> None:
     done = run_shell(line.replace(DOCUMENTED_ADDRESS, broker.bootstrap))
 
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("line", [*commands(PENSTOCK + "topics"), *commands("bin/kafka-console-consumer.sh")])
-def test_commands_do_as_shown(line: str, broker: PenstockBroker) -> None:
+def test_penstock_commands_work(line: str, broker: PenstockBroker) -> None:
     line = line.replace(PENSTOCK, f"{shlex.join(penstock_command())} ")
 
     done = subprocess.run(
@@ -98,7 +117,7 @@ def test_commands_do_as_shown(line: str, broker: PenstockBroker) -> None:
         capture_output=True,
         text=True,
         timeout=WAIT_SECONDS,
-        env=penstock_environment(),
+        env={**penstock_environment(), "PENSTOCK_BOOTSTRAP_SERVERS": broker.bootstrap},
         cwd=ROOT,
     )
 
@@ -106,7 +125,7 @@ def test_commands_do_as_shown(line: str, broker: PenstockBroker) -> None:
 
 
 @pytest.mark.parametrize("snippet", python_snippets())
-def test_python_does_as_shown(snippet: str, broker: PenstockBroker) -> None:
+def test_python_snippets_of_the_readme_work(snippet: str, broker: PenstockBroker) -> None:
     command = [sys.executable, "-c", snippet.replace(DOCUMENTED_ADDRESS, broker.bootstrap)]
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS)
@@ -115,7 +134,7 @@ def test_python_does_as_shown(snippet: str, broker: PenstockBroker) -> None:
 
 
 @pytest.mark.parametrize("line", commands(PENSTOCK + "settings"))
-def test_settings_are_told_as_shown(line: str) -> None:
+def test_settings_commands_work(line: str) -> None:
     arguments = shlex.split(line.removeprefix(PENSTOCK))
 
     done = subprocess.run(
@@ -131,12 +150,16 @@ def test_settings_are_told_as_shown(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", commands(PENSTOCK + "serve"))
-def test_a_node_is_served_as_shown(line: str, tmp_path: Path) -> None:
-    (tmp_path / "server.properties").write_text("num.partitions=3\n")
-    elsewhere = [f"listeners=PLAINTEXT://127.0.0.1:{free_port()}", f"log.dirs={tmp_path}/data"]
-    arguments = shlex.split(line.removeprefix(PENSTOCK)) + [
-        argument for setting in elsewhere for argument in ("--set", setting)
-    ]
+def test_serve_commands_work(line: str, tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "server.properties").write_text("num.partitions=3\n")
+    arguments = shlex.split(line.removeprefix(PENSTOCK))
+    if "--nodes" in arguments:
+        arguments[arguments.index("--data") + 1] = f"{tmp_path}/data"
+        arguments += ["--port", str(free_ports(3))]
+    else:
+        elsewhere = [f"listeners=PLAINTEXT://127.0.0.1:{free_port()}", f"log.dirs={tmp_path}/data"]
+        arguments += [argument for setting in elsewhere for argument in ("--set", setting)]
 
     process = subprocess.Popen(
         [*penstock_command(), *arguments],

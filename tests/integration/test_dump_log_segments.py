@@ -1,7 +1,7 @@
-"""Apache Kafka's DumpLogSegments reads every file that a log leaves, whatever happened to the log before.
+"""Apache Kafka's DumpLogSegments reads every file of a log, whatever happened to the log.
 
-Needs the jars of Apache Kafka (`.cache/kafka/libs`, or where PENSTOCK_KAFKA_JARS says); without them it
-skips, but not in CI.
+Needs the jars of Apache Kafka (`.cache/kafka/libs`, or PENSTOCK_KAFKA_JARS). Without them it is skipped, but not in
+CI.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from penstock.protocol.types import random_uuid
 from penstock.records.batch import Compression
 from penstock.runtime.disk import RealDisk
 from penstock.storage.directory import LogDirectory
+from penstock.storage.directory_io import DirectoryIO, OpenFiles
 from penstock.storage.log import Log
 from penstock.storage.settings import LogSettings
-from penstock.storage.volume import Descriptors, Volume
 
 SETTINGS = LogSettings(segment_bytes=4000, index_interval_bytes=300, retention_ms=-1, file_delete_delay_ms=0)
 SUFFIXES = (".log", ".index", ".timeindex", ".snapshot", ".txnindex")
@@ -49,21 +49,21 @@ def rng() -> random.Random:
 
 
 def open_directory(path: Path, rng: random.Random) -> LogDirectory:
-    volume = Volume(
+    io = DirectoryIO(
         str(path),
         disk=RealDisk(),
         workers=InlineWorkers(),
         clock=SetClock(),
         rng=rng,
-        descriptors=Descriptors(10),
+        open_files=OpenFiles(10),
     )
-    directory = LogDirectory(volume, settings=QUIET)
+    directory = LogDirectory(io, settings=QUIET)
     directory.open(cluster_id="test", node_id=1)
     return directory
 
 
 def fill(log: Log, rng: random.Random, batches: int) -> None:
-    """Batches of all sorts, with times that go forth and back; now and then several at once."""
+    """Batches of all kinds, with timestamps that go forward and back; sometimes several at once."""
     sequence = max(0, getattr(log.producers.get(3), "last_sequence", -1) + 1)
     for step in range(batches):
         made = [
@@ -94,9 +94,7 @@ def dump(jars: Path, files: list[str], *options: str) -> str:
 
 
 def is_noise(line: str) -> bool:
-    """Its logging library, and one complaint that it has about every segment but the first, also about
-    Kafka's own.
-    """
+    """Its logging library, and a warning that it prints for every segment but the first, also for Kafka's own."""
     return line.startswith(("SLF4J", "Non-consecutive offsets in", "  -1 is followed by"))
 
 
@@ -116,7 +114,7 @@ async def test_every_file_of_a_closed_log(jars: Path, tmp_path: Path, rng: rando
 
     files = [file for log in (log, cut, trimmed) for file in files_of(Path(log.folder))]
 
-    assert log.segment_count() > 5
+    assert len(log.segments) > 5
     listed = dump(jars, files, "--deep-iteration")
     assert listed.count("Dumping ") == len(files)
     assert "producerId: 3 producerEpoch: 0" in listed
@@ -124,12 +122,12 @@ async def test_every_file_of_a_closed_log(jars: Path, tmp_path: Path, rng: rando
     dump(jars, files, "--verify-index-only")
 
 
-async def test_every_file_of_a_log_that_was_recovered(jars: Path, tmp_path: Path, rng: random.Random) -> None:
+async def test_every_file_of_a_recovered_log(jars: Path, tmp_path: Path, rng: random.Random) -> None:
     killed = open_directory(tmp_path / "killed", rng)
     log = killed.create("orders", 0, random_uuid(rng), SETTINGS)
     fill(log, rng, 60)
-    # As after kill -9 in the middle of a write: nothing is closed, and the last batch is half there.
-    tail = Path(log.folder) / f"{log.active_segment.base_offset:020d}.log"
+    # As after kill -9 in the middle of a write: nothing is closed, and the last batch is incomplete.
+    tail = Path(log.folder) / f"{log.segments.active.base_offset:020d}.log"
     found = tmp_path / "found"
     shutil.copytree(tmp_path / "killed", found)
     with (found / "orders-0" / tail.name).open("r+b") as file:
@@ -148,7 +146,7 @@ async def test_every_file_of_a_log_that_was_recovered(jars: Path, tmp_path: Path
 
 
 async def test_aborted_transactions(jars: Path, tmp_path: Path, rng: random.Random) -> None:
-    """Of a log that was closed, of one that was cut, and of one that a scan has built anew after a kill."""
+    """Of a closed log, of a truncated one, and of one that recovery rebuilt after a kill."""
     directory = open_directory(tmp_path / "data", rng)
     closed = directory.create("closed", 0, random_uuid(rng), SETTINGS)
     expected = write_transactions(closed, rng)
@@ -174,13 +172,13 @@ async def test_aborted_transactions(jars: Path, tmp_path: Path, rng: random.Rand
 
 
 def aborted_in(folder: Path) -> dict[str, bytes]:
-    """Names and contents of the files of aborted transactions."""
+    """Names and contents of the transaction indexes."""
     return {path.name: path.read_bytes() for path in sorted(folder.glob("*.txnindex"))}
 
 
 def write_transactions(log: Log, rng: random.Random) -> list[str]:
-    """Transactions of three producers, one into the other; returns the aborted ones as the tool tells them."""
-    sequences, begun, told = {1: 0, 2: 0, 3: 0}, {}, []
+    """Overlapping transactions of three producers; the aborted ones as the tool prints them."""
+    sequences, begun, output = {1: 0, 2: 0, 3: 0}, {}, []
     for _ in range(300):
         producer_id = rng.choice([1, 2, 3])
         if producer_id in begun and rng.random() < 0.4:
@@ -189,7 +187,7 @@ def write_transactions(log: Log, rng: random.Random) -> list[str]:
             first_offset = begun.pop(producer_id)
             stable_offset = min(begun.values(), default=marker_offset + 1)
             if not is_commit:
-                told.append(
+                output.append(
                     f"version: 0 producerId: {producer_id} firstOffset: {first_offset} "
                     f"lastOffset: {marker_offset} lastStableOffset: {stable_offset}"
                 )
@@ -197,4 +195,4 @@ def write_transactions(log: Log, rng: random.Random) -> list[str]:
             offset = append_in_transaction(log, producer_id, sequences[producer_id]).first_offset
             begun.setdefault(producer_id, offset)
             sequences[producer_id] += 1
-    return told
+    return output

@@ -1,8 +1,7 @@
-"""What the guides show in Python runs as it stands there.
+"""The Python code in the guides runs as written.
 
-The blocks of one guide are one program, read from top to bottom, on a broker of its own; blocks that hold tests are run
-by pytest.
-Only the address is changed on the way, and a block that is marked `python not-run` is for reading.
+The blocks of one guide form one program, from top to bottom, with its own broker. pytest runs blocks with tests.
+Only addresses are replaced. Blocks marked `python not-run` are skipped.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ def suites() -> list[Path]:
 
 
 @pytest.mark.parametrize("guide", programs(), ids=lambda guide: guide.stem)
-def test_a_guide_does_as_shown(guide: Path, tmp_path: Path) -> None:
-    # Nobody should wait for the members of a group that has one.
+def test_the_code_of_a_guide_runs(guide: Path, tmp_path: Path) -> None:
+    # A group with one member need not wait for others.
     broker = PenstockBroker(tmp_path / "broker", settings={"group.initial.rebalance.delay.ms": "0"})
     broker.start()
     try:
@@ -57,7 +56,7 @@ def test_a_guide_does_as_shown(guide: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("guide", suites(), ids=lambda guide: guide.stem)
-def test_the_tests_of_a_guide_pass_as_shown(guide: Path, tmp_path: Path) -> None:
+def test_the_tests_in_a_guide_pass(guide: Path, tmp_path: Path) -> None:
     for number, block in enumerate(blocks(guide, of_tests=True)):
         (tmp_path / f"test_{number}.py").write_text(block)
 

@@ -1,4 +1,4 @@
-"""What `make install` shows of its long work: a person sees what it is at, and a log nothing."""
+"""What `make install` prints during its long work: progress on a terminal, nothing in a log."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Installing collected packages: uvloop, typer, penstock
 Successfully installed penstock-0.1.0
 """
 
-pytestmark = pytest.mark.penstock_only("its own installation")
+pytestmark = pytest.mark.penstock_only("tests Penstock's installation")
 
 
-def test_a_person_at_a_terminal_sees_what_is_fetched_built_and_installed() -> None:
+def test_a_terminal_shows_what_is_fetched_built_and_installed() -> None:
     person, terminal = os.openpty()
-    environment = {**os.environ, "SECONDS": "60"}  # as `make run SECONDS=60` has it
+    environment = {**os.environ, "SECONDS": "60"}  # as `make run SECONDS=60` prints it
 
     with os.fdopen(person, "rb", buffering=0) as seen:
         with os.fdopen(terminal, "wb") as stderr:
@@ -41,11 +41,11 @@ def test_a_person_at_a_terminal_sees_what_is_fetched_built_and_installed() -> No
 
     steps = [step for step in re.split(r"\r\x1b\[K", shown) if step]
     assert list(dict.fromkeys(step.split(maxsplit=1)[1] for step in steps)) == [
-        "looking for what is needed",
-        "fetching what builds the package",
-        "looking for uvloop<1,>=0.21",
-        "fetching uvloop-0.23.0 (4.0 MB)",
-        "fetching pyspark-4.3.0.tar.gz (434.2 MB)",
+        "resolving dependencies",
+        "downloading build dependencies",
+        "resolving uvloop<1,>=0.21",
+        "downloading uvloop-0.23.0 (4.0 MB)",
+        "downloading pyspark-4.3.0.tar.gz (434.2 MB)",
         "building penstock",
         "installing 3 packages",
     ]
@@ -53,7 +53,7 @@ def test_a_person_at_a_terminal_sees_what_is_fetched_built_and_installed() -> No
     assert shown.endswith("\r\x1b[K")
 
 
-def test_a_log_is_told_nothing() -> None:
+def test_a_log_shows_nothing() -> None:
     done = subprocess.run([PROGRESS], input=PIP, capture_output=True, text=True, check=True)
 
     assert (done.stdout, done.stderr) == ("", "")

@@ -1,4 +1,4 @@
-"""kill -9 in the middle of transactions, a few times; `make torture` does it a hundred times, and with real clients."""
+"""kill -9 during transactions, a few times; `make torture` does it a hundred times, and with real clients."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from harness.brokers import Broker
+from torture.transactional_producers import Outcome, ProducerHistory, faults
 from torture.transactions import SETTINGS, torture_transactions
-from torture.transactors import Outcome, Story, faults
 
 ROUNDS = 4
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_every_transaction_is_whole_or_not_there(
+def test_every_transaction_is_complete_or_absent(
     tmp_path: Path, make_broker: Callable[..., Broker], seed: int
 ) -> None:
-    # A KRaft broker that was killed is not let in again before its old session ends.
+    # A KRaft broker that was killed registers again only after its old session has expired.
     session = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
     broker = make_broker(tmp_path / "broker", settings={**SETTINGS, **session})
     try:
@@ -27,7 +27,7 @@ def test_every_transaction_is_whole_or_not_there(
             rounds=ROUNDS,
             seed=seed,
             clients=[],
-            is_damaging=broker.name != "kafka",  # which does not start over all of what is damaged here
+            is_damaging=broker.name != "kafka",  # Kafka does not recover from all of this damage
             say=print,
         )
     finally:
@@ -38,9 +38,9 @@ def test_every_transaction_is_whole_or_not_there(
     broker.check_output()
 
 
-def story(outcome: Outcome) -> Story:
-    """A transaction that was committed, and one of two partitions with the given outcome."""
-    return Story(
+def history(outcome: Outcome) -> ProducerHistory:
+    """A committed transaction, and one in two partitions with the given outcome."""
+    return ProducerHistory(
         "t",
         values={1: {(0, b"t:1:0:0")}, 2: {(0, b"t:2:0:0"), (0, b"t:2:0:1"), (1, b"t:2:1:0")}},
         outcomes={1: Outcome.COMMITTED, 2: outcome},
@@ -54,7 +54,7 @@ HALF = {0: [ONE, b"t:2:0:0", b"t:2:0:1"], 1: []}
 
 
 @pytest.mark.parametrize(
-    ("outcome", "found", "words"),
+    ("outcome", "found", "expected"),
     [
         (Outcome.COMMITTED, WHOLE, []),
         (Outcome.ABORTED, NOTHING, []),
@@ -62,17 +62,17 @@ HALF = {0: [ONE, b"t:2:0:0", b"t:2:0:1"], 1: []}
         (Outcome.UNKNOWN, NOTHING, []),
         (Outcome.COMMITTED, NOTHING, ["transaction 2 was committed, but 0 of 3 records are there"]),
         (Outcome.COMMITTED, HALF, ["transaction 2 was committed, but 2 of 3 records are there"]),
-        (Outcome.ABORTED, HALF, ["transaction 2 was rolled back, but 2 of 3 records are there"]),
-        (Outcome.ABORTED, WHOLE, ["transaction 2 was rolled back, but 3 of 3 records are there"]),
-        (Outcome.UNKNOWN, HALF, ["transaction 2 was answered by nobody, but 2 of 3 records are there"]),
-        (Outcome.COMMITTED, {**WHOLE, 1: [b"t:2:1:0"] * 2}, ["b't:2:1:0' comes twice or too late"]),
-        (Outcome.COMMITTED, {**WHOLE, 0: [*WHOLE[0][1:], ONE]}, ["b't:1:0:0' comes twice or too late"]),
+        (Outcome.ABORTED, HALF, ["transaction 2 was aborted, but 2 of 3 records are there"]),
+        (Outcome.ABORTED, WHOLE, ["transaction 2 was aborted, but 3 of 3 records are there"]),
+        (Outcome.UNKNOWN, HALF, ["transaction 2 was not answered, but 2 of 3 records are there"]),
+        (Outcome.COMMITTED, {**WHOLE, 1: [b"t:2:1:0"] * 2}, ["b't:2:1:0' is a duplicate or late"]),
+        (Outcome.COMMITTED, {**WHOLE, 0: [*WHOLE[0][1:], ONE]}, ["b't:1:0:0' is a duplicate or late"]),
     ],
-    ids=["committed", "rolled back", "unanswered, committed", "unanswered, rolled back", "lost", "torn",
-         "shown in part", "shown", "torn in doubt", "twice", "out of order"],
+    ids=["committed", "aborted", "unanswered, committed", "unanswered, aborted", "lost", "torn",
+         "partly visible", "shown", "torn, outcome unknown", "twice", "out of order"],
 )  # fmt: skip
-def test_the_check_finds(outcome: Outcome, found: dict[int, list[bytes]], words: list[str]) -> None:
-    said = faults(story(outcome), found)
-    assert len(said) == len(words)
-    for word, fault in zip(words, said, strict=True):
-        assert word in fault
+def test_the_check_finds(outcome: Outcome, found: dict[int, list[bytes]], expected: list[str]) -> None:
+    messages = faults(history(outcome), found)
+    assert len(messages) == len(expected)
+    for text, fault in zip(expected, messages, strict=True):
+        assert text in fault

@@ -1,4 +1,4 @@
-"""Apache Kafka's own programs and Penstock's metadata log: the dump tool reads it, and a Kafka node serves from it."""
+"""Apache Kafka's own programs and Penstock's metadata log: the dump tool reads it, and a Kafka node starts from it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAYLOAD = re.compile(r"payload: (\{.*\})$", re.MULTILINE)
 
 @pytest.fixture
 def node_settings(tmp_path: Path) -> dict[str, str]:
-    """One node, for either program: the same id, data and addresses."""
+    """One node for both programs: same id, data and addresses."""
     port, controller_port = free_port(), free_port()
     return {
         "node.id": "1",
@@ -48,7 +48,7 @@ def penstock(tmp_path: Path, node_settings: dict[str, str]) -> Iterator[Penstock
 
 @pytest.fixture
 def kafka(tmp_path: Path, node_settings: dict[str, str]) -> Iterator[KafkaBroker]:
-    """A Kafka node that finds its quorum in the log, and not in its settings."""
+    """A Kafka node that finds its quorum in the log, not in its settings."""
     controller = node_settings["listeners"].rpartition("//")[2]
     settings = {
         **node_settings,
@@ -67,7 +67,7 @@ def _port(settings: dict[str, str]) -> int:
 
 
 def administrate(broker: Broker) -> None:
-    """A little of everything that leaves a record."""
+    """A little of everything that writes a record."""
     client = admin(broker.bootstrap)
     create_topics(broker.bootstrap, "kept", partitions=3, config={"retention.ms": "1000000"})
     create_topics(broker.bootstrap, "deleted")
@@ -84,7 +84,12 @@ def administrate(broker: Broker) -> None:
 
 
 def dump(folder: Path) -> str:
-    files = sorted(path for path in folder.iterdir() if path.suffix in (".log", ".index", ".timeindex"))
+    return dump_files(
+        sorted(path for path in folder.iterdir() if path.suffix in (".log", ".index", ".timeindex"))
+    )
+
+
+def dump_files(files: list[Path]) -> str:
     result = subprocess.run(
         [
             "java",
@@ -101,8 +106,8 @@ def dump(folder: Path) -> str:
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    complaints = [line for line in result.stderr.splitlines() if not line.startswith("SLF4J")]
-    assert complaints == []
+    errors = [line for line in result.stderr.splitlines() if not line.startswith("SLF4J")]
+    assert errors == []
     return result.stdout
 
 
@@ -120,7 +125,7 @@ def test_kafkas_dump_tool_reads_every_record(penstock: PenstockBroker) -> None:
 
     batch_lines = [line for line in dumped.splitlines() if line.startswith("baseOffset")]
     assert all("isvalid: true" in line for line in batch_lines)
-    assert "Index position" not in dumped, "the tool complains in these words of an index that lies"
+    assert "Index position" not in dumped, "the tool prints this for a wrong index"
     assert dumped.count("LeaderChange: ") == 2
     assert '"kRaftVersion":1' in dumped
     found = records(dumped)
@@ -142,7 +147,40 @@ def test_kafkas_dump_tool_reads_every_record(penstock: PenstockBroker) -> None:
     assert [partition["partitionId"] for partition in partitions] == [0, 1, 2, 3, 4]
 
 
-def test_a_kafka_node_serves_from_penstocks_folder_and_penstock_from_what_kafka_left(
+def test_kafkas_dump_tool_reads_a_snapshot_and_a_kafka_node_starts_from_it(
+    tmp_path: Path, node_settings: dict[str, str], kafka: KafkaBroker
+) -> None:
+    settings = {**node_settings, "metadata.log.max.record.bytes.between.snapshots": "1500"}
+    penstock = PenstockBroker(tmp_path / "penstock", settings=settings, port=_port(node_settings))
+    folder = penstock.log_directories[0] / "__cluster_metadata-0"
+    try:
+        penstock.start()
+        administrate(penstock)
+        wait_until(lambda: any(folder.glob("*.checkpoint")), "a snapshot is written")
+        create_topics(penstock.bootstrap, "later")
+        penstock.stop()
+
+        newest = max(folder.glob("*.checkpoint"))
+        dumped = dump_files([newest])
+        assert "SnapshotHeader" in dumped
+        assert "SnapshotFooter" in dumped
+        assert '"kRaftVersion":1' in dumped
+        found = records(dumped)
+        assert found[0] == ("FEATURE_LEVEL_RECORD", {"name": "metadata.version", "featureLevel": 30})
+        assert {"REGISTER_BROKER_RECORD", "TOPIC_RECORD", "PARTITION_RECORD"} <= {kind for kind, _ in found}
+
+        kafka.start()
+        wait_until(lambda: "later" in _topics(kafka), "Kafka knows the topics")
+        assert len(_topics(kafka)["kept"].partitions) == 5
+        kafka.stop()
+
+        penstock.start()
+        assert len(_topics(penstock)["kept"].partitions) == 5
+    finally:
+        penstock.close()
+
+
+def test_a_kafka_node_starts_on_penstocks_folder_and_penstock_on_what_kafka_left(
     penstock: PenstockBroker, kafka: KafkaBroker
 ) -> None:
     administrate(penstock)

@@ -1,4 +1,4 @@
-"""Everything is there again after a restart, whether the broker was stopped or killed."""
+"""All data is there after a restart, whether the broker was stopped or killed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def kill_and_start(broker: Broker) -> None:
 
 @pytest.fixture
 def broker(tmp_path: Path, make_broker: Callable[..., Broker]) -> Iterator[Broker]:
-    """A broker that notes the start of its logs often, and lets a killed predecessor's session end soon."""
+    """A broker that writes log start offsets often, and lets a killed predecessor's session expire soon."""
     quick = {
         "log.initial.task.delay.ms": "100",
         "log.flush.start.offset.checkpoint.interval.ms": "200",
@@ -97,8 +97,8 @@ def is_led(broker: Broker, topic: str) -> bool:
 
 
 def wait_until_led(broker: Broker, topic: str) -> None:
-    """Apache Kafka answers before its partitions are back; Penstock has no need of it."""
-    wait_until(lambda: is_led(broker, topic), f"{topic} is led")
+    """Apache Kafka answers before its partitions are loaded; Penstock does not."""
+    wait_until(lambda: is_led(broker, topic), f"{topic} has a leader")
 
 
 def test_topics_keep_their_ids_partitions_and_configs(
@@ -129,7 +129,7 @@ def test_topics_keep_their_ids_partitions_and_configs(
     assert config(broker, ResourceType.BROKER, str(node), "log.cleaner.threads") == "2"
 
 
-def test_records_are_read_as_before(broker: Broker, restart: Callable[[Broker], None]) -> None:
+def test_records_can_be_read_after_a_restart(broker: Broker, restart: Callable[[Broker], None]) -> None:
     names = {codec: f"records-{codec}" for codec in ("none", "zstd")}
     create_topics(broker.bootstrap, *names.values())
     jobs = [WriteJob(topic, codec, samples()) for codec, topic in names.items()]
@@ -145,7 +145,7 @@ def test_records_are_read_as_before(broker: Broker, restart: Callable[[Broker], 
     assert [record.offset for record in more] == list(range(2 * len(samples())))
 
 
-def test_the_log_start_stays_where_records_were_deleted(
+def test_the_log_start_offset_stays_after_records_were_deleted(
     broker: Broker, restart: Callable[[Broker], None]
 ) -> None:
     create_topics(broker.bootstrap, "shortened")
@@ -157,10 +157,11 @@ def test_the_log_start_stays_where_records_were_deleted(
     [deleted] = client.delete_records([TopicPartition("shortened", 0, 7)]).values()
     assert deleted.result(WAIT_SECONDS).low_watermark == 7
     if restart is kill_and_start:
-        # The start is noted in the background; before that, a crash gives deleted records back, as in Kafka.
+        # The start offset is written in the background; a crash before that restores deleted records, as in Kafka.
         checkpoint = broker.log_directories[0] / "log-start-offset-checkpoint"
         wait_until(
-            lambda: checkpoint.exists() and "shortened 0 7" in checkpoint.read_text(), "the start is noted"
+            lambda: checkpoint.exists() and "shortened 0 7" in checkpoint.read_text(),
+            "the start offset is written",
         )
 
     restart(broker)
@@ -171,7 +172,7 @@ def test_the_log_start_stays_where_records_were_deleted(
     assert found.result(WAIT_SECONDS).offset == 7
 
 
-def test_a_producers_sequence_goes_on(broker: Broker, restart: Callable[[Broker], None]) -> None:
+def test_a_producers_sequence_continues(broker: Broker, restart: Callable[[Broker], None]) -> None:
     create_topics(broker.bootstrap, "sequenced")
     wait_until_led(broker, "sequenced")
     with WireConnection(broker.port) as connection:
@@ -193,7 +194,8 @@ def test_a_producers_sequence_goes_on(broker: Broker, restart: Callable[[Broker]
 
     wait_until_led(broker, "sequenced")
     with WireConnection(broker.port) as connection:
-        # The last batch again: a retry whose answer was lost. It is answered with its offset and written once.
+        # The last batch again, like a retry after a lost response. The response has its offset, and it is written
+        # once.
         assert produce(connection, "sequenced", batches[2]) == (0, 4)
         assert end_offset(connection, "sequenced", 0) == 6
         too_far = record_batch(
@@ -202,12 +204,14 @@ def test_a_producers_sequence_goes_on(broker: Broker, restart: Callable[[Broker]
         assert produce(connection, "sequenced", too_far)[0] == OUT_OF_ORDER_SEQUENCE_NUMBER
         assert produce(connection, "sequenced", batches[3]) == (0, 6)
         other_id, _ = init_producer_id(connection)
-        assert other_id > producer_id  # ids are never given twice
+        assert other_id > producer_id  # ids are never assigned twice
 
 
 def init_producer_id(connection: WireConnection) -> tuple[int, int]:
     error_code = COORDINATOR_LOAD_IN_PROGRESS
-    while error_code == COORDINATOR_LOAD_IN_PROGRESS:  # Apache Kafka says so while it fetches a block of ids
+    while (
+        error_code == COORDINATOR_LOAD_IN_PROGRESS
+    ):  # Apache Kafka returns this while it fetches a block of ids
         payload = connection.request(INIT_PRODUCER_ID, 1, struct.pack(">hi", -1, 60_000))
         _throttle_ms, error_code, producer_id, epoch = struct.unpack(">ihqh", payload)
     assert error_code == 0
@@ -218,13 +222,13 @@ def produce(connection: WireConnection, topic: str, batch: bytes) -> tuple[int, 
     return parse_produce_response(connection.request(PRODUCE, PRODUCE_VERSION, produce_body(topic, 0, batch)))
 
 
-def test_a_clean_stop_leaves_its_marker(broker: Broker) -> None:
+def test_a_clean_stop_leaves_its_marker_file(broker: Broker) -> None:
     marker = broker.log_directories[0] / ".kafka_cleanshutdown"
     assert not marker.exists()
 
     status = broker.stop()
 
-    assert status in (0, 128 + 15)  # a JVM says that it was told to
+    assert status in (0, 128 + 15)  # the exit status of a JVM after SIGTERM
     assert marker.exists()
     broker.start()
     assert not marker.exists()  # or the next crash would look like a clean stop
@@ -232,7 +236,7 @@ def test_a_clean_stop_leaves_its_marker(broker: Broker) -> None:
     assert not marker.exists()
 
 
-def test_producers_and_consumers_live_through_a_restart(broker: Broker) -> None:
+def test_producers_and_consumers_survive_a_restart(broker: Broker) -> None:
     create_topics(broker.bootstrap, "through")
     delivered: list[int] = []
     settings = {

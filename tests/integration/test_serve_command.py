@@ -1,4 +1,4 @@
-"""`penstock serve` as a process: how it says that it is ready, why it is not, and how it ends."""
+"""`penstock serve` as a process: how it reports that it is ready, why it is not, and how it ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.waiting import wait_until
 
 WAIT_SECONDS = 30.0
 
-pytestmark = pytest.mark.penstock_only("its own command")
+pytestmark = pytest.mark.penstock_only("tests Penstock's command")
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def penstock(tmp_path: Path) -> PenstockBroker:
 
 
 def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs a `penstock serve` that is expected to refuse."""
+    """Run a `penstock serve` that must fail."""
     return subprocess.run(
         [*penstock_command(), "serve", *arguments],
         capture_output=True,
@@ -37,7 +37,7 @@ def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_it_says_ready_with_its_address_and_ends_with_status_0(
+def test_it_reports_ready_with_its_address_and_exits_with_status_0(
     penstock: PenstockBroker, number: signal.Signals
 ) -> None:
     process = penstock.launch()
@@ -70,7 +70,7 @@ def test_its_log_has_version_settings_topics_and_an_unclean_shutdown(penstock: P
     assert "the last shutdown was not clean" in penstock.output()
 
 
-def test_ctrl_c_in_a_script_does_not_stop_a_node_that_it_started_in_the_background(
+def test_ctrl_c_in_a_script_does_not_stop_a_node_started_in_the_background(
     penstock: PenstockBroker,
 ) -> None:
     # given: a shell starts background jobs with SIGINT ignored
@@ -85,13 +85,13 @@ def test_ctrl_c_in_a_script_does_not_stop_a_node_that_it_started_in_the_backgrou
     # when
     process.send_signal(signal.SIGINT)
 
-    # then: it goes on serving, also a request behind which a stop would show
+    # then: it keeps serving, also a request that comes after a stop would have
     assert answers(penstock.port)
     assert answers(penstock.port)
     assert penstock.stop() == 0
 
 
-def test_a_properties_file_is_read_and_outranked_by_the_command_line(tmp_path: Path) -> None:
+def test_the_command_line_overrides_a_properties_file(tmp_path: Path) -> None:
     port, data = free_port(), tmp_path / "data"
     file = tmp_path / "server.properties"
     file.write_text(
@@ -119,7 +119,7 @@ def test_a_properties_file_is_read_and_outranked_by_the_command_line(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "words"),
+    ("key", "value", "expected"),
     [
         ("num.partitions", "many", ["num.partitions", "many"]),
         ("num.partitions", "0", ["num.partitions", "0", "1"]),
@@ -128,18 +128,18 @@ def test_a_properties_file_is_read_and_outranked_by_the_command_line(tmp_path: P
         ("listeners", "nonsense", ["listeners", "nonsense"]),
     ],
 )
-def test_a_bad_setting_is_refused_with_what_is_allowed(
-    tmp_path: Path, key: str, value: str, words: list[str]
+def test_an_invalid_setting_is_rejected_with_the_allowed_values(
+    tmp_path: Path, key: str, value: str, expected: list[str]
 ) -> None:
     refused = serve("--set", f"log.dirs={tmp_path}", "--set", f"{key}={value}")
     assert refused.returncode == 2
     assert refused.stdout == ""
-    for word in words:
-        assert word in refused.stderr
+    for text in expected:
+        assert text in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
-def test_a_port_that_is_taken_is_told(penstock: PenstockBroker, tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported(penstock: PenstockBroker, tmp_path: Path) -> None:
     penstock.start()
     try:
         refused = serve(
@@ -152,7 +152,7 @@ def test_a_port_that_is_taken_is_told(penstock: PenstockBroker, tmp_path: Path) 
         penstock.close()
 
 
-def test_a_second_process_on_the_same_data_is_refused(penstock: PenstockBroker) -> None:
+def test_a_second_process_on_the_same_data_is_rejected(penstock: PenstockBroker) -> None:
     penstock.start()
     try:
         [data] = penstock.log_directories
@@ -162,12 +162,12 @@ def test_a_second_process_on_the_same_data_is_refused(penstock: PenstockBroker) 
         assert refused.returncode == 1
         assert str(data) in refused.stderr
         assert "Traceback" not in refused.stderr
-        assert admin(penstock.bootstrap).list_topics(timeout=WAIT_SECONDS).brokers  # the first one serves on
+        assert admin(penstock.bootstrap).list_topics(timeout=WAIT_SECONDS).brokers  # the first one continues
     finally:
         penstock.close()
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     refused = serve(
         "--set",
@@ -180,7 +180,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     assert "Traceback" not in refused.stderr
 
 
-def test_data_of_another_node_is_refused(penstock: PenstockBroker) -> None:
+def test_data_of_another_node_is_rejected(penstock: PenstockBroker) -> None:
     penstock.start()
     penstock.stop()
     [data] = penstock.log_directories
@@ -198,7 +198,7 @@ def test_data_of_another_node_is_refused(penstock: PenstockBroker) -> None:
 
 
 def test_it_stops_with_the_reason_when_its_only_disk_is_full(tmp_path: Path) -> None:
-    """The limit on the size of a file stands in for the end of a disk, because it needs no mount."""
+    """A limit on the file size simulates a full disk, because it needs no mount."""
     port, data = free_port(), tmp_path / "data"
     settings = ["--set", f"listeners=PLAINTEXT://127.0.0.1:{port}", "--set", f"log.dirs={data}"]
     limit = (256 * 1024, 256 * 1024)

@@ -1,8 +1,7 @@
-"""Apache Kafka's DumpLogSegments reads what transactions leave behind: their log, their markers, their indexes.
+"""Apache Kafka's DumpLogSegments reads the files of transactions: their log, markers and indexes.
 
-It says the same of what Kafka itself leaves behind (`--broker=kafka`).
-Needs the jars of Apache Kafka (`.cache/kafka/libs`, or where PENSTOCK_KAFKA_JARS says); without them it
-skips, but not in CI.
+It prints the same for Kafka's own files (`--broker=kafka`). Needs the jars of Apache Kafka (`.cache/kafka/libs`, or
+PENSTOCK_KAFKA_JARS). Without them it is skipped, but not in CI.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ KEPT, DROPPED = "kept", "dropped"
 
 
 class Left(NamedTuple):
-    """What a broker left behind, and who wrote it."""
+    """The files of a broker, and the producers that wrote them."""
 
     folder: Path
     kept_id: int
@@ -48,7 +47,8 @@ def jars() -> Path:
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory, make_broker: Any) -> Left:
-    """One producer committed records and offsets, another aborted records in several segments, and a third is open."""
+    """One producer committed records and offsets, another aborted records in several segments, and a third has an
+    open transaction."""
     broker = make_broker(tmp_path_factory.mktemp("broker"))
     broker.start()
     try:
@@ -92,13 +92,13 @@ def dump(jars: Path, files: list[Path], *options: str) -> str:
     tool = ["java", "-cp", f"{jars}/*", "org.apache.kafka.tools.DumpLogSegments"]
     command = [*tool, "--files", ",".join(map(str, files)), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    noise = ("SLF4J", "Non-consecutive offsets in", "  -1 is followed by")  # also about Kafka's own files
+    noise = ("SLF4J", "Non-consecutive offsets in", "  -1 is followed by")  # also for Kafka's own files
     assert [line for line in done.stderr.splitlines() if not line.startswith(noise)] == []
     assert "isvalid: false" not in done.stdout
     return done.stdout
 
 
-def test_the_log_of_transactions(jars: Path, left: Left) -> None:
+def test_the_transaction_log(jars: Path, left: Left) -> None:
     kept = states_of(jars, left, KEPT)
     assert [state["transactionStatus"] for state in kept] == [0, 1, 1, 2, 4]
     assert {state["producerId"] for state in kept} == {left.kept_id}
@@ -122,7 +122,7 @@ def states_of(jars: Path, left: Left, transactional_id: str) -> list[dict[str, A
     return [json.loads(value)["data"] for name, value in found if json.loads(name) == key]
 
 
-def test_offsets_and_their_marker(jars: Path, left: Left) -> None:
+def test_offsets_and_their_markers(jars: Path, left: Left) -> None:
     files = left.files(f"__consumer_offsets-{partition_of('readers')}")
     listed = dump(jars, files, "--offsets-decoder")
 

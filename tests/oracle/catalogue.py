@@ -1,4 +1,4 @@
-"""All messages that Penstock declares, for the tests that go through every one of them."""
+"""All messages that Penstock declares, for tests that check every one of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Message = type[Any]
 
 
 def declared_messages() -> dict[str, Message]:
-    """Requests, responses, headers and what travels inside of bytes, by name."""
+    """Requests, responses, headers and data inside bytes fields, by name."""
     package = penstock.protocol.messages
     names = [f"{package.__name__}.{module.name}" for module in pkgutil.iter_modules(package.__path__)]
     modules = [importlib.import_module(name) for name in names]
@@ -31,12 +31,12 @@ def declared_records() -> dict[str, Message]:
 
 
 def declared_group_records() -> dict[str, Message]:
-    """The records of the log of groups, keys and values, by name."""
+    """The records of `__consumer_offsets`, keys and values, by name."""
     return {cls.__name__: cls for pair in group_records.TYPES for cls in pair}
 
 
 def declared_transaction_records() -> dict[str, Message]:
-    """The records of the log of transactions, keys and values, by name."""
+    """The records of `__transaction_state`, keys and values, by name."""
     return {cls.__name__: cls for pair in transaction_records.TYPES for cls in pair}
 
 

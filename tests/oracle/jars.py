@@ -1,7 +1,7 @@
-"""Where Apache Kafka's jars are, for the tests that hold our protocol to Kafka's own.
+"""Apache Kafka's jars, for tests that compare our protocol with Kafka's.
 
-`make test` fetches them. Elsewhere the environment may name another folder of the same layout, and where there is none
-the tests that ask are skipped, with the reason; but never in CI.
+`make test` fetches them. The environment may name another folder of the same layout. Without jars the tests that need
+them are skipped with the reason, but never in CI.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ FOLDER = Path(os.environ.get("PENSTOCK_KAFKA_JARS") or Path(__file__).parents[2]
 
 NEW_VERSION = "4.3.1"
 OLD_VERSION = "3.9.2"
-"""The last to know the versions that 0.10 clients send; Kafka 4.0 dropped them."""
+"""The last release with the versions that 0.10 clients send; Kafka 4.0 dropped them."""
 
 
 def libs() -> Path:
-    """The folder with all the jars of the new Kafka, and what they need."""
+    """The folder with all jars of the new Kafka and their dependencies."""
     return _required(FOLDER / "libs")
 
 

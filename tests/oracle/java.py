@@ -1,4 +1,4 @@
-"""Apache Kafka's own serializers, asked through one short run of Java."""
+"""Runs Apache Kafka's own serializers in one short Java process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from oracle import jars
 
 PROGRAM = Path(__file__).with_name("Oracle.java")
 
-RUN_SECONDS_MAX = 120  # a run takes about three seconds; a machine under load may take its time
+RUN_SECONDS_MAX = 120  # a run takes about three seconds; a busy machine takes longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class Question:
 
 
 def rewrite_all(questions: list[Question], *, classpath: list[str]) -> list[bytes | str]:
-    """Each message as Kafka writes it after having read it, or what Kafka has to complain of."""
+    """Each message as Kafka writes it after reading it, or Kafka's error."""
     lines = [f"{each.java_class} {each.version} {each.data.hex()}" for each in questions]
-    # A short-lived JVM: one collector thread and the quick compiler only.
+    # A short-lived JVM: one collector thread and only the quick compiler.
     flags = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
     finished = subprocess.run(
         ["java", *flags, "-cp", os.pathsep.join(classpath), str(PROGRAM)],
@@ -46,5 +46,5 @@ def new_classpath() -> list[str]:
 
 
 def old_classpath() -> list[str]:
-    """The old clients before everything else; Java takes the rest, such as logging, from the new."""
+    """The old clients first; Java takes the rest, such as logging, from the new ones."""
     return [str(jars.old_clients()), str(jars.libs() / "*")]

@@ -1,7 +1,7 @@
-"""Messages full of chance, in a shape that a version can carry, all of it decided by one seed.
+"""Random messages that a version can carry, made from one seed.
 
-Every third value or so is an edge: null, empty, the default (which a tagged field leaves out), the least or the
-greatest number. The same seed makes the same message, so a failing test needs to name nothing else.
+About every third value is an edge case: null, empty, the default (which a tagged field leaves out), the smallest or
+the largest number. The same seed makes the same message, so a failing test need only name its seed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Kafka's own message definitions, read from its jars, and a neutral form in which our plans can be compared to them.
+"""Kafka's message definitions from its jars, and a neutral form for comparing our plans with them.
 
-A `WireField` is what one version of a message has at one place. `kafka_fields` derives them from Kafka's JSON,
-`our_fields` from a plan; the two share no code, so what is equal here is equal by two ways of reasoning.
+A `WireField` is one field of one version of a message. `kafka_fields` derives them from Kafka's JSON, `our_fields`
+from a plan; the two share no code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TYPES_WITH_LENGTH = ("string", "bytes", "records")
 class WireField:
     name: str
     type: str
-    """As Kafka spells it, with `struct` for every struct."""
+    """Kafka's type name, with `struct` for every struct."""
     nullable: bool
     compact: bool
     tag: int | None
@@ -55,7 +55,7 @@ def _without_comments(text: str) -> str:
 
 
 def versions_in(text: str | None) -> range:
-    """Kafka's ranges: `3`, `0-4`, `2+`, `none`."""
+    """Kafka's version ranges: `3`, `0-4`, `2+`, `none`."""
     if text is None or text == "none":
         return range(0)
     if text.endswith("+"):
@@ -65,15 +65,15 @@ def versions_in(text: str | None) -> range:
 
 
 SERVED_ALTHOUGH_UNSTABLE = {"InitProducerIdRequest"}
-"""Kafka's unstable version of it is that of two-phase commit (KIP-939), which is what it takes to have that at all."""
+"""Its unstable version has two-phase commit (KIP-939), which nothing else offers."""
 
 
 def stable_versions(kafka: dict[str, Json], name: str) -> range:
-    """The versions of a message that may not change any more; none where this Kafka does not know it."""
+    """The stable versions of a message; none if this Kafka does not have it."""
     if name not in kafka:
         return range(0)
     versions = versions_in(kafka[name]["validVersions"])
-    # Kafka marks requests, and means their responses too.
+    # Kafka marks only requests, but means their responses too.
     request = name.removesuffix("Response") + "Request" if name.endswith("Response") else name
     is_unstable = (
         kafka.get(request, {}).get("latestVersionUnstable") and request not in SERVED_ALTHOUGH_UNSTABLE
@@ -82,12 +82,12 @@ def stable_versions(kafka: dict[str, Json], name: str) -> range:
 
 
 def snake_case(name: str) -> str:
-    name = name.replace("KRaft", "Kraft").replace("2Pc", "_2pc")
+    name = name.replace("KRaft", "K_raft").replace("2Pc", "_2pc")
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def struct_fields(definition: Json, field: Json) -> list[Json]:
-    """The fields of a struct, which stand with the field or apart, where several fields share them."""
+    """The fields of a struct, which are declared with the field or, if several fields share them, separately."""
     if "fields" in field:
         return list(field["fields"])
     name = field["type"].removeprefix("[]")
@@ -98,7 +98,7 @@ def struct_fields(definition: Json, field: Json) -> list[Json]:
 
 
 def kafka_fields(definition: Json, version: int) -> tuple[WireField, ...]:
-    """What Kafka puts on the wire in a version, in order; tagged fields last, by tag."""
+    """Kafka's fields of a version in wire order; tagged fields last, by tag."""
     flexible = versions_in(definition["flexibleVersions"])
     return tuple(_kafka_fields(definition, definition["fields"], version, flexible))
 
@@ -106,7 +106,7 @@ def kafka_fields(definition: Json, version: int) -> tuple[WireField, ...]:
 def _kafka_fields(definition: Json, fields: list[Json], version: int, flexible: range) -> list[WireField]:
     plain, tagged = [], []
     for field in fields:
-        # A field that does not say is in every version, as in StreamsGroupMetadataValue, or in those in which it is
+        # A field without versions is in every version, as in StreamsGroupMetadataValue, or in those in which it is
         # tagged, as in TransactionLogValue.
         if version not in versions_in(field.get("versions", field.get("taggedVersions", "0+"))):
             continue
@@ -127,7 +127,7 @@ def _kafka_fields(definition: Json, fields: list[Json], version: int, flexible: 
 
 
 def our_fields(plan: Plan) -> tuple[WireField, ...]:
-    """What a plan puts on the wire, in order; tagged fields last, by tag."""
+    """A plan's fields in wire order; tagged fields last, by tag."""
     plain = [_our_field(step, None) for step in plan.steps]
     tagged = [_our_field(step, step.options.tag) for step in plan.tagged]
     return tuple(plain + tagged)
@@ -165,7 +165,7 @@ def _type_name(shape: Shape) -> str:
 
 
 def every_field(definition: Json) -> Iterator[tuple[str, Json]]:
-    """All fields of all versions, each with its path of names in snake case."""
+    """All fields of all versions, with their path in snake case."""
 
     def walk(fields: list[Json], path: str) -> Iterator[tuple[str, Json]]:
         for field in fields:

@@ -1,7 +1,7 @@
-"""What `make dist` builds works outside the repository: broker, client, Kafka's script names, pytest fixture.
+"""The artifacts of `make dist` work outside the repository: broker, client, Kafka's script names, pytest fixture.
 
-Each artifact is installed into an empty environment outside the repository. The sdist compiles the kernel there, as it
-does for a user without a wheel for the platform.
+Each artifact is installed into an empty environment. The sdist compiles the kernel there, as for a user without a
+wheel for the platform.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pytest
 from harness.brokers import ROOT
 from penstock.cli.kafka import TOOLS
 
-pytestmark = pytest.mark.timeout(1200)  # a compiler and a package index are at work
+pytestmark = pytest.mark.timeout(1200)  # for a compiler and a package index
 
 NOT_SOURCES = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "*.so")
 OPTIONAL_PACKAGES = {"pyspark", "pyarrow", "pandas", "fastavro", "confluent-kafka"}
@@ -69,7 +69,7 @@ def artifacts(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 def environment(
     request: pytest.FixtureRequest, artifacts: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The `bin` folder of an environment that holds the artifact, pytest, and what they require."""
+    """The `bin` folder of an environment with the artifact, pytest, and their dependencies."""
     folder = tmp_path_factory.mktemp("environment")
     _run([sys.executable, "-m", "venv", str(folder)])
     scripts = folder / "bin"
@@ -121,8 +121,10 @@ def test_the_pytest_fixture_works_where_penstock_is_installed(environment: Path,
     assert "1 passed" in report
 
 
-def test_a_build_without_a_compiler_fails_and_says_what_to_install(sources: Path, tmp_path: Path) -> None:
-    """It used to go through, and left a broker that was many times slower."""
+def test_a_build_without_a_compiler_fails_and_names_the_package_to_install(
+    sources: Path, tmp_path: Path
+) -> None:
+    """It used to succeed, and left a broker that was many times slower."""
     done = subprocess.run(
         [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(sources)],
         env={**_clean(), "CC": str(tmp_path / "no-compiler")},
@@ -153,7 +155,7 @@ def _run(command: list[str | Path], cwd: Path | None = None) -> str:
 
 
 def _clean() -> dict[str, str]:
-    """The environment without what would lead Python back into the repository."""
+    """The environment without variables that lead Python back into the repository."""
     return {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))
     }

@@ -1,4 +1,4 @@
-"""The systemd unit is one that systemd accepts."""
+"""systemd accepts the unit file."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
         ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False
     )
 
-    complaints = [line for line in done.stderr.splitlines() if UNIT.name in line]
-    assert (done.returncode, complaints) == (0, [])
+    errors = [line for line in done.stderr.splitlines() if UNIT.name in line]
+    assert (done.returncode, errors) == (0, [])

@@ -22,14 +22,14 @@ NUMBERS: dict[WireType, st.SearchStrategy[Any]] = {
     WireType.UUID: st.binary(min_size=16, max_size=16),
     WireType.ERROR_CODE: st.sampled_from(ErrorCode),
 }
-# Short mostly, and now and then beyond the 127 bytes up to which a compact length takes one byte.
+# Mostly short, sometimes beyond the 127 bytes up to which a compact length takes one byte.
 LONGER_BYTES = st.sampled_from([126, 127, 128, 300])
 TEXTS = st.text(max_size=8) | LONGER_BYTES.map(lambda size: "x" * size)
 BLOBS = st.binary(max_size=8) | LONGER_BYTES.map(bytes)
 
 
 def messages_of(plan: Plan) -> st.SearchStrategy[Any]:
-    """Messages that the plan's version can carry: fields that it lacks keep their default."""
+    """Messages that the plan's version can encode: fields that it lacks have their default."""
     fields = {step.name: values_of(step.shape) for step in plan.steps}
     for step in plan.tagged:
         fields[step.name] = st.builds(step.options.make_default) | values_of(step.shape)

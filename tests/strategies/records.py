@@ -1,4 +1,4 @@
-"""Records, batches and damage to them; and the kernel beside the plain reference that it is compared with."""
+"""Records, batches and damage to them, and the kernel next to its plain reference."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CODECS = st.sampled_from(Compression)
 
 @st.composite
 def placed_records(draw: st.DrawFn) -> list[Record]:
-    """Records with offsets that rise, with gaps, as compaction leaves them."""
+    """Records with rising offsets and gaps, as after compaction."""
     offset = draw(st.integers(0, 2**60))
     records = []
     for record in draw(st.lists(NEW_RECORDS, min_size=1, max_size=6)):
@@ -89,7 +89,7 @@ def batches(draw: st.DrawFn) -> bytearray:
 
 @st.composite
 def damaged_batches(draw: st.DrawFn) -> bytes:
-    """Batches with some bytes changed, cut or added; half of them with a checksum that covers the damage up."""
+    """Batches with some bytes changed, cut or added; half of them with a matching checksum."""
     data = bytearray(draw(batches()))
     for _ in range(draw(st.integers(1, 3))):
         if data:
@@ -101,7 +101,7 @@ def damaged_batches(draw: st.DrawFn) -> bytes:
 
 
 def repair(data: bytearray) -> None:
-    """Make length and checksum right, so that only what is inside is wrong."""
+    """Fix length and checksum, so that only the content is wrong."""
     Struct(">i").pack_into(data, 8, len(data) - 12)
     data[16] = 2
     with memoryview(data) as view:
@@ -110,12 +110,12 @@ def repair(data: bytearray) -> None:
 
 
 def implementations() -> list[Any]:
-    """Parameters for tests that hold for the kernel and for the reference, so that the reference is tested too."""
+    """Parameters for tests of both the kernel and the reference."""
     return [pytest.param(REFERENCE, id="reference"), pytest.param(kernel, id="kernel")]
 
 
 def outcome(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """What a call returns, or what it raises, in a form that can be compared."""
+    """The result of a call, or its exception, in a form that can be compared."""
     try:
         return function(*arguments, **named)
     except Exception as error:

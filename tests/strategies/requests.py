@@ -1,7 +1,7 @@
-"""Requests that a hostile or broken client might send: plausible enough to get past the first check, and wrong.
+"""Requests that a hostile or broken client might send: plausible enough to pass the first check, and wrong.
 
-Every field is drawn by its name from what a node in a test has (`TOPICS`, a few partitions), from values that have
-hurt brokers before, or from anything that the type allows. `damaged` breaks the bytes of a request that was fine.
+Each field is drawn by its name: from what the test's node has (`TOPICS`, a few partitions), from values that have
+broken brokers before, or from anything that the type allows. `damaged` breaks the bytes of a valid request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from strategies.messages import NUMBERS, TEXTS
 from strategies.records import NEW_RECORDS, batches, damaged_batches, placed_records
 
 TOPICS = ("plain", "zipped", "compacted", "stamped")
-"""Topics that the test's node has, each with `PARTITIONS` partitions."""
+"""Topics of the test's node, each with `PARTITIONS` partitions."""
 
 PARTITIONS = 2
 
@@ -33,7 +33,7 @@ HOSTILE_NAMES = (
     "a\x00b",
     "x" * 249,
     "x" * 250,
-    "x" * 32767,  # as long as a string can be: an answer that adds a word to it is too long
+    "x" * 32767,  # the longest possible string: a response that adds a word to it is too long
     "plain\n",
     "Grüße",
     "__cluster_metadata",
@@ -46,7 +46,7 @@ HOSTILE_NAMES = (
 
 
 def stand_in(topic: str) -> bytes:
-    """Stands for the id of a topic, which only the node knows; a test puts the real one in its place."""
+    """Stands for a topic id, which only the node knows. The test replaces it."""
     return topic.encode().rjust(16, b"#")
 
 
@@ -108,13 +108,13 @@ NAMED["topic"] = NAMED["topic_name"] = NAMED["topic_names"] = st.sampled_from(
 NAMED["partition"] = NAMED["partition_index"] = NAMED["index"] = NAMED["partition_indexes"] = (
     st.integers(0, PARTITIONS - 1) | EDGES
 )
-NAMED["partitions"] = NAMED["partition_index"]  # of those requests in which partitions are bare numbers
+NAMED["partitions"] = NAMED["partition_index"]  # of requests in which partitions are plain numbers
 NAMED["response_partition_limit"] = EDGES
 
 
 @st.composite
 def message_sets(draw: st.DrawFn) -> bytes:
-    """What producers of before 2017 sent."""
+    """What producers before 2017 sent."""
     magic = draw(st.sampled_from([0, 1]))
     codec = draw(st.sampled_from([Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4]))
     return bytes(write_message_set(draw(placed_records()), magic=magic, codec=codec))
@@ -131,7 +131,7 @@ def spoilt_bytes(draw: st.DrawFn, source: st.SearchStrategy[bytes]) -> bytes:
 
 @st.composite
 def produced_batches(draw: st.DrawFn) -> bytes:
-    """Batches as a client sends them, of every codec."""
+    """Batches as a client sends them, with every codec."""
     return bytes(
         reference.build_batch(
             draw(st.lists(NEW_RECORDS, min_size=1, max_size=4)),
@@ -151,7 +151,7 @@ RECORDS = (
 
 
 def requests_of(plan: Plan) -> st.SearchStrategy[Any]:
-    """Messages that the plan's version can carry, drawn as this module's docstring says."""
+    """Messages that the plan's version can encode, drawn as the module's docstring says."""
     fields = {step.name: values_of(step.shape, step.name, plan) for step in plan.steps}
     for step in plan.tagged:
         fields[step.name] = st.builds(step.options.make_default) | values_of(step.shape, step.name, plan)
@@ -178,7 +178,7 @@ def values_of(shape: Shape, name: str, plan: Plan) -> st.SearchStrategy[Any]:
 
 
 def names_for(name: str, plan: Plan) -> st.SearchStrategy[str]:
-    """A string field means a topic or a setting, by the name of its struct."""
+    """A string field is a topic or a setting, by the name of its struct."""
     if "Config" in plan.cls.__name__ and name in ("name", "value"):
         index = 0 if name == "name" else 1
         return SETTINGS.map(lambda pair: pair[index]) | TEXTS
@@ -194,7 +194,7 @@ def fits(value: int, type_: WireType) -> bool:
 
 @st.composite
 def damage(draw: st.DrawFn, data: bytes) -> bytes:
-    """The same bytes with a few changed, cut out, put in, or the end gone."""
+    """The same bytes with a few changed, removed or inserted, or truncated."""
     spoilt = bytearray(data)
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(spoilt)))

@@ -1,4 +1,4 @@
-"""Calls that are wrong in one way each. Never run: type checkers have to find what is marked, and nothing else."""
+"""Calls that are wrong in one way each. Never run: type checkers must find the marked lines, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Programs that use every public name, accepted by mypy and by pyright in their strictest modes.
+"""Programs that use every public name, accepted by mypy and pyright in their strictest modes.
 
-The programs are never run: what they do is tested elsewhere. A test reads which names they use and compares them with
-what the package offers, so that a new one cannot be forgotten; others see that wrong calls are found.
+The programs are never run: other tests cover what they do. One test compares the names that they use with those that
+the package exports, so that none is forgotten; others check that wrong calls are found.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.penstock_only("no broker takes part")
 
 
 def mypy(*files: Path) -> str:
-    """What it has to say, in one line for each complaint; nothing if all is well."""
+    """The output, one line for each complaint; empty if there is none."""
     command = [
         sys.executable,
         "-m",
@@ -52,7 +52,7 @@ def pyright(*files: Path) -> str:
     node = shutil.which("node")
     if node is None or not PYRIGHT.exists():
         missing = "no pyright; `make test` fetches it"
-        # In CI the comparison must not go missing unnoticed.
+        # In CI this check must not be skipped unnoticed.
         (pytest.fail if os.environ.get("CI") else pytest.skip)(missing)
     command = [node, str(PYRIGHT), "--pythonpath", sys.executable, "-p", str(HERE / "pyrightconfig.json")]
     done = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, cwd=ROOT)
@@ -69,7 +69,7 @@ def test_pyright_accepts_every_program() -> None:
 
 
 class TestMistakes:
-    """Each line that is marked is wrong, and no other is."""
+    """Exactly the marked lines are wrong."""
 
     def expected(self) -> set[int]:
         return {
@@ -78,12 +78,12 @@ class TestMistakes:
             if line.endswith("# wrong")
         }
 
-    def test_mypy_finds_them(self) -> None:
+    def test_mypy_finds_every_mistake(self) -> None:
         found = {int(number) for number in re.findall(r"mistakes\.py:(\d+): error", mypy(MISTAKES))}
 
         assert found == self.expected()
 
-    def test_pyright_finds_them(self) -> None:
+    def test_pyright_finds_every_mistake(self) -> None:
         found = {int(number) for number in re.findall(r"mistakes\.py:(\d+):\d+ - error", pyright(MISTAKES))}
 
         assert found == self.expected()
@@ -99,7 +99,7 @@ def test_every_name_of_a_module_is_used(module: str) -> None:
 
 
 def _imported(module: str) -> set[str]:
-    """Names that the programs take from a module, by import or by attribute."""
+    """Names that the programs use from a module, by import or by attribute."""
     used: set[str] = set()
     short = module.rpartition(".")[2]
     for tree in map(_parse, PROGRAMS):
@@ -120,7 +120,7 @@ def _imported(module: str) -> set[str]:
 
 
 def _attributes_used() -> dict[str, set[str]]:
-    """By class, sync and async apart, the attributes that the programs use."""
+    """The attributes that the programs use, by class, sync and async separately."""
     used: dict[str, set[str]] = defaultdict(set)
     for path in PROGRAMS:
         tree = _parse(path)
@@ -134,7 +134,7 @@ def _attributes_used() -> dict[str, set[str]]:
 
 
 def _classes_of_variables(tree: ast.Module) -> dict[str, set[str]]:
-    """Of which class a variable is, where the program says so: by an annotation, or by calling the class."""
+    """The class of a variable, from an annotation or a call of the class."""
     classes: dict[str, set[str]] = defaultdict(set)
     for node in ast.walk(tree):
         match node:
@@ -147,7 +147,9 @@ def _classes_of_variables(tree: ast.Module) -> dict[str, set[str]]:
                 )
             ):
                 classes[variable].add(kind)
-            case ast.Attribute(value=ast.Name(id=kind)) if kind[0].isupper():  # what a class itself offers
+            case ast.Attribute(value=ast.Name(id=kind)) if kind[
+                0
+            ].isupper():  # the attributes of the class itself
                 classes[kind].add(kind)
     return classes
 

@@ -1,4 +1,4 @@
-"""What tests on the wire share: of groups a broker, a topic and the name of a group; of transactions a producer."""
+"""Shared fixtures of the wire tests: a broker, a topic, a group id, and a transactional producer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Classic groups on the wire: whole answers to good and bad requests, in every version.
+"""Classic groups on the wire: whole responses to valid and invalid requests, in every version.
 
-Asked of Apache Kafka too (`--broker=kafka`), so that what the unit tests of `coordinator.group.classic` call a rule is
-one.
+Also run against Apache Kafka (`--broker=kafka`), to verify the rules that the unit tests of
+`coordinator.group.classic` expect.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ LONGEST_SESSION_MS = 1_800_000
 
 
 class Member:
-    """A client with a connection of its own, because a member that waits can not ask for anything else."""
+    """A client with its own connection, because a waiting member cannot send other requests."""
 
     def __init__(self, port: int, group: str) -> None:
         self.connection = WireConnection(port)
@@ -90,7 +90,7 @@ class Member:
         return request
 
     def join(self, member_id: str = "", version: int = 9, **changes: Any) -> Any:
-        """What is answered to the first request, or to the one with the id that it was given."""
+        """The response to the first join, or to the second join with the assigned member id."""
         answer = self.ask(self.join_request(member_id, version, **changes), version)
         if answer.error_code is ErrorCode.MEMBER_ID_REQUIRED:
             answer = self.ask(self.join_request(answer.member_id, version, **changes), version)
@@ -198,12 +198,12 @@ def pair(alone: Member, client: NewClient) -> tuple[Member, Member]:
 
 
 def enter(leader: Member, new: Member, **changes: Any) -> None:
-    """One more member comes in, and both have joined."""
+    """One more member joins, and the rebalance completes."""
     request = new.join_request(**changes)
     if request.group_instance_id is None:
         request = new.join_request(new.ask(request, 9).member_id, **changes)
     new.send(request, 9)
-    wait_until(lambda: leader.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS, "the leader is told")
+    wait_until(lambda: leader.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS, "the leader must rejoin")
     leader.take(leader.ask(leader.join_request(leader.joined.member_id), 9))
     new.take(new.receive())
 
@@ -261,7 +261,7 @@ def test_a_new_member_has_to_come_back_with_its_id(client: NewClient, version: i
         ({}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_with_an_id_that_nobody_knows_the_id_comes_back(
+def test_a_join_with_an_unknown_id_returns_the_id(
     client: NewClient, version: int, changes: dict[str, Any], error: ErrorCode
 ) -> None:
     member = client()
@@ -291,7 +291,7 @@ def test_members_without_a_protocol_are_inconsistent(
         {"protocols": [JoinGroupRequestProtocol(name="sticky", metadata=b"")]},
     ],
 )
-def test_someone_who_does_not_fit_is_inconsistent(
+def test_a_member_without_a_common_protocol_is_inconsistent(
     alone: Member, client: NewClient, changes: dict[str, Any]
 ) -> None:
     new = client()
@@ -315,11 +315,11 @@ def test_a_stranger_in_a_group_with_members_is_unknown(
     assert answer == refused(ErrorCode.UNKNOWN_MEMBER_ID, member_id="somebody", version=version)
 
 
-def test_a_full_group_takes_nobody(pair: tuple[Member, Member], client: NewClient) -> None:
+def test_a_full_group_rejects_new_members(pair: tuple[Member, Member], client: NewClient) -> None:
     leader, follower = pair
     third, fourth = client(), client()
     third.send(third.join_request(), 3)
-    wait_until(lambda: leader.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS, "the leader is told")
+    wait_until(lambda: leader.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS, "the leader must rejoin")
     follower.send(follower.join_request(follower.joined.member_id), 9)
     leader.take(leader.ask(leader.join_request(leader.joined.member_id), 9))
     assert len(leader.joined.members) == 3
@@ -327,13 +327,15 @@ def test_a_full_group_takes_nobody(pair: tuple[Member, Member], client: NewClien
     assert fourth.ask(fourth.join_request(), 9) == refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
 
-def test_a_follower_that_asks_again_is_told_what_it_missed(pair: tuple[Member, Member]) -> None:
+def test_a_follower_that_repeats_its_request_gets_the_missed_response(pair: tuple[Member, Member]) -> None:
     _, follower = pair
 
     assert follower.ask(follower.join_request(follower.joined.member_id), 9) == follower.joined
 
 
-def test_a_leader_that_asks_again_before_the_assignment_is_told_what_it_missed(client: NewClient) -> None:
+def test_a_leader_that_repeats_its_request_before_the_assignment_gets_the_missed_response(
+    client: NewClient,
+) -> None:
     member = client()
     joined = member.join()
 
@@ -369,7 +371,7 @@ def test_a_protocol_is_chosen_that_all_support(client: NewClient) -> None:
     assert leader.joined.protocol_name == "sticky"
     leader.sync(protocol_name="sticky")
     follower.send(follower.join_request(follower.ask(follower.join_request(), 9).member_id), 9)
-    wait_until(lambda: leader.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS, "the leader is told")
+    wait_until(lambda: leader.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS, "the leader must rejoin")
 
     leader.take(leader.ask(leader.join_request(leader.joined.member_id, protocols=both), 9))
 
@@ -438,7 +440,7 @@ def test_an_assignment_that_is_too_large_for_the_log_is_refused_and_the_group_re
     assert described(member).group_state == "PreparingRebalance"
 
 
-def test_whom_the_leader_forgot_has_nothing_to_read(alone: Member, client: NewClient) -> None:
+def test_a_member_that_the_leader_omitted_has_an_empty_assignment(alone: Member, client: NewClient) -> None:
     new = client()
     enter(alone, new)
     new.send(new.sync_request(), 5)
@@ -448,7 +450,7 @@ def test_whom_the_leader_forgot_has_nothing_to_read(alone: Member, client: NewCl
     assert new.receive() == SyncGroupResponse(protocol_type="consumer", protocol_name="range", assignment=b"")
 
 
-def test_one_who_waits_for_its_assignment_is_sent_back_when_somebody_comes(
+def test_a_member_that_waits_for_its_assignment_must_rejoin_when_another_joins(
     alone: Member, client: NewClient
 ) -> None:
     second, third = client(), client()
@@ -530,7 +532,7 @@ def test_leaving_a_group_that_is_not_there(alone: Member, version: int, group_id
 
 
 @pytest.mark.parametrize("version", range(3, 6))
-def test_several_leave_and_each_is_told_for_itself(alone: Member, client: NewClient, version: int) -> None:
+def test_several_members_leave_with_a_result_each(alone: Member, client: NewClient, version: int) -> None:
     static = client()
     enter(alone, static, group_instance_id="shelf-1")
     identities = [
@@ -556,14 +558,14 @@ def test_several_leave_and_each_is_told_for_itself(alone: Member, client: NewCli
     assert described(alone).group_state == "Empty"
 
 
-def test_leaving_nobody_changes_nothing(alone: Member) -> None:
+def test_leaving_without_members_changes_nothing(alone: Member) -> None:
     request = LeaveGroupRequest(group_id=alone.group, members=[])
 
     assert alone.ask(request, 5) == LeaveGroupResponse()
     assert alone.heartbeat() is ErrorCode.NONE
 
 
-def test_one_who_was_given_an_id_may_leave(alone: Member, client: NewClient) -> None:
+def test_a_pending_member_can_leave(alone: Member, client: NewClient) -> None:
     new = client()
     given = new.ask(new.join_request(), 9).member_id
 
@@ -571,7 +573,7 @@ def test_one_who_was_given_an_id_may_leave(alone: Member, client: NewClient) -> 
     assert new.join(given).error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_one_who_waits_to_join_and_is_removed_is_told(pair: tuple[Member, Member]) -> None:
+def test_a_member_that_is_removed_while_it_joins_gets_an_error(pair: tuple[Member, Member]) -> None:
     leader, follower = pair
     leader.send(leader.join_request(leader.joined.member_id), 9)
     wait_until(lambda: follower.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS, "the leader has joined")
@@ -585,9 +587,7 @@ def test_one_who_waits_to_join_and_is_removed_is_told(pair: tuple[Member, Member
 
 
 @pytest.mark.parametrize("version", range(5, 10))
-def test_a_static_member_comes_back_and_nobody_notices(
-    alone: Member, client: NewClient, version: int
-) -> None:
+def test_a_static_member_rejoins_without_a_rebalance(alone: Member, client: NewClient, version: int) -> None:
     first, second = client(), client()
     enter(alone, first, group_instance_id="shelf-1")
     alone.sync({first.joined.member_id: b"theirs"})
@@ -616,7 +616,7 @@ def test_a_static_member_comes_back_and_nobody_notices(
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_a_static_leader_that_comes_back_does_not_assign_anew(client: NewClient, version: int) -> None:
+def test_a_static_leader_that_rejoins_does_not_assign_again(client: NewClient, version: int) -> None:
     first, second = client(), client()
     first.join(group_instance_id="shelf-1")
     first.sync({first.joined.member_id: b"mine"})
@@ -633,7 +633,7 @@ def test_a_static_leader_that_comes_back_does_not_assign_anew(client: NewClient,
     assert second.sync().assignment == b"mine"
 
 
-def test_an_instance_that_nobody_knows_is_unknown(alone: Member) -> None:
+def test_an_unknown_instance_id_is_refused(alone: Member) -> None:
     assert alone.heartbeat(group_instance_id="shelf-1") is ErrorCode.UNKNOWN_MEMBER_ID
     assert alone.sync(group_instance_id="shelf-1").error_code is ErrorCode.UNKNOWN_MEMBER_ID
     own_id = alone.joined.member_id
@@ -642,14 +642,14 @@ def test_an_instance_that_nobody_knows_is_unknown(alone: Member) -> None:
     )
 
 
-def test_a_given_id_is_not_for_static_members(client: NewClient) -> None:
+def test_a_pending_member_id_is_not_for_static_members(client: NewClient) -> None:
     new = client()
     given = new.ask(new.join_request(), 9).member_id
 
     assert new.join(given, group_instance_id="shelf-1") == refused(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def test_one_who_still_waits_under_the_old_id_is_fenced(alone: Member, client: NewClient) -> None:
+def test_a_static_member_that_waits_with_its_old_id_is_fenced(alone: Member, client: NewClient) -> None:
     first, second = client(), client()
     first.send(first.join_request(group_instance_id="shelf-1"), 9)
     wait_until(lambda: alone.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS, "the first has come")
@@ -664,17 +664,25 @@ def test_one_who_still_waits_under_the_old_id_is_fenced(alone: Member, client: N
 # -- DescribeGroups, as far as it is about the state
 
 
-def test_what_is_told_of_members_depends_on_the_state(alone: Member, client: NewClient) -> None:
-    told = described(alone)
-    (member,) = told.members
-    assert (told.group_state, told.protocol_type, told.protocol_data) == ("Stable", "consumer", "range")
+def test_the_description_of_members_depends_on_the_state(alone: Member, client: NewClient) -> None:
+    description = described(alone)
+    (member,) = description.members
+    assert (description.group_state, description.protocol_type, description.protocol_data) == (
+        "Stable",
+        "consumer",
+        "range",
+    )
     assert (member.client_id, member.client_host) == ("wire", "/127.0.0.1")
     assert (member.member_metadata, member.member_assignment) == (b"meta", b"mine")
 
     new = client()
     new.send(new.join_request(), 3)
-    wait_until(lambda: alone.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS, "somebody comes")
+    wait_until(lambda: alone.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS, "another member joins")
 
-    told = described(alone)
-    assert (told.group_state, told.protocol_data, len(told.members)) == ("PreparingRebalance", "", 2)
-    assert {member.member_metadata for member in told.members} == {b""}
+    description = described(alone)
+    assert (description.group_state, description.protocol_data, len(description.members)) == (
+        "PreparingRebalance",
+        "",
+        2,
+    )
+    assert {member.member_metadata for member in description.members} == {b""}

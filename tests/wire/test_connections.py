@@ -1,7 +1,7 @@
-"""Peers that are too many, that do not read, or that send what takes long: the others are served as if they were alone.
+"""Too many clients, clients that do not read, and expensive requests do not affect other clients.
 
-That others are not slowed is shown by order and not by the clock: while the answers of one peer wait, or are still
-being worked on, another peer gets all of its own.
+The tests check the order and not the time: while the responses of one client wait, or are still in progress, another
+client gets all of its own.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def connect_from(host: str, port: int) -> socket.socket:
 
 
 def is_served(connected: socket.socket) -> bool:
-    """Whether a request gets an answer rather than a closed connection."""
+    """Whether a request gets a response and not a closed connection."""
     try:
         connected.sendall(frame(struct.pack(">hhih", METADATA, 1, 7, -1) + NO_TOPICS))
         return connected.recv(1) != b""
@@ -62,13 +62,13 @@ def is_served(connected: socket.socket) -> bool:
         return False
 
 
-def is_let_in(host: str, port: int) -> bool:
+def is_accepted(host: str, port: int) -> bool:
     with connect_from(host, port) as connected:
         return is_served(connected)
 
 
 def open_until_refused(stack: contextlib.ExitStack, host: str, port: int) -> list[socket.socket]:
-    """All connections that one host is given; it may take a moment until the broker has seen earlier ones end."""
+    """Opens all connections that a host gets; it may take a moment until the broker has closed earlier ones."""
     connections = []
     while True:
         connected = stack.enter_context(connect_from(host, port))
@@ -78,9 +78,7 @@ def open_until_refused(stack: contextlib.ExitStack, host: str, port: int) -> lis
 
 
 @pytest.mark.parametrize(("host", "allowed"), [("127.0.0.2", 8), ("127.0.0.3", 2)])
-def test_a_host_is_given_as_many_connections_as_it_may_have(
-    limited: PenstockBroker, host: str, allowed: int
-) -> None:
+def test_a_host_gets_max_connections_per_ip(limited: PenstockBroker, host: str, allowed: int) -> None:
     with contextlib.ExitStack() as stack:
         connections = open_until_refused(stack, host, limited.port)
 
@@ -88,10 +86,10 @@ def test_a_host_is_given_as_many_connections_as_it_may_have(
         with connect_from("127.0.0.4", limited.port) as other:
             assert is_served(other)
         connections[0].close()
-        wait_until(lambda: is_let_in(host, limited.port), "the place is free again")
+        wait_until(lambda: is_accepted(host, limited.port), "the place is free again")
 
 
-def test_all_hosts_together_are_given_as_many_connections_as_there_may_be(limited: PenstockBroker) -> None:
+def test_all_hosts_together_get_max_connections(limited: PenstockBroker) -> None:
     with contextlib.ExitStack() as stack:
         connections = open_until_refused(stack, "127.0.0.2", limited.port)
         connections += open_until_refused(stack, "127.0.0.4", limited.port)
@@ -152,7 +150,7 @@ def test_hundreds_of_idle_connections_cost_little(broker: Broker) -> None:
         assert broker.resident_bytes() - before_bytes < 10 * MIB
 
 
-def test_large_frames_that_never_end_take_only_what_was_sent(broker: Broker) -> None:
+def test_incomplete_large_frames_use_only_the_memory_of_received_bytes(broker: Broker) -> None:
     with contextlib.ExitStack() as stack:
         before_bytes = broker.resident_bytes()
         for _ in range(50):
@@ -179,14 +177,14 @@ BOMBS = {
 
 
 def old_bomb() -> bytes:
-    """The same for producers of 2016, up to what is looked at in that format."""
+    """The same for the format of 2016, up to its limit."""
     message = kernel.write_messages([(0, -1, None, None, ())], magic=1)
     inner = bytes(compress(Compression.GZIP, bytes(message) * (7 * MIB // len(message))))
     return bytes(kernel.write_messages([(0, -1, None, inner, ())], magic=1, codec=Compression.GZIP))
 
 
 @pytest.mark.parametrize(("topic", "version", "make"), BOMBS.values(), ids=BOMBS.keys())
-def test_records_that_take_long_to_look_at_keep_nobody_else_waiting(
+def test_records_that_are_slow_to_validate_do_not_delay_other_clients(
     broker: Broker, topic: str, version: int, make: object
 ) -> None:
     records = make()  # type: ignore[operator]
@@ -205,10 +203,10 @@ def test_records_that_take_long_to_look_at_keep_nobody_else_waiting(
             hostile.receive_payload()
         grown_bytes = broker.resident_bytes() - before_bytes
 
-    assert grown_bytes < 300 * MIB  # one at a time, and given back
+    assert grown_bytes < 300 * MIB  # one at a time, and released
 
 
-def test_many_bombs_in_one_request_keep_nobody_else_waiting(broker: Broker) -> None:
+def test_many_decompression_bombs_in_one_request_do_not_delay_other_clients(broker: Broker) -> None:
     records = bomb()
     request = produce_request("small", records)
     request.topic_data[0].partition_data *= 8
@@ -220,7 +218,7 @@ def test_many_bombs_in_one_request_keep_nobody_else_waiting(broker: Broker) -> N
         hostile.receive_payload()
 
 
-def test_a_request_that_takes_long_is_not_overtaken_by_the_next_of_its_connection(broker: Broker) -> None:
+def test_a_slow_request_is_not_overtaken_by_the_next_of_its_connection(broker: Broker) -> None:
     with WireConnection(broker.port) as connection:
         start = produce(connection, "small", batch(b"start")).base_offset
         slow, quick = batch(bytes(20 * MIB), compression=Compression.ZSTD), batch(b"quick")

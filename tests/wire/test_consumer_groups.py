@@ -1,7 +1,7 @@
-"""Consumer groups of the new protocol on the wire: whole answers to good and bad requests.
+"""Consumer groups (KIP-848) on the wire: whole responses to valid and invalid requests.
 
-Asked of Apache Kafka too (`--broker=kafka`), so that what the unit tests of `coordinator.group.consumer` call a rule is
-one.
+Also run against Apache Kafka (`--broker=kafka`), to verify the rules that the unit tests of
+`coordinator.group.consumer` expect.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ class Group:
     def assignment(self, *indexes: int) -> Assignment:
         return Assignment(topic_partitions=self.partitions(*indexes))
 
-    def told(self, member_id: str, epoch: int, *indexes: int) -> ConsumerGroupHeartbeatResponse:
-        """What a member is told that is given these partitions."""
+    def expected(self, member_id: str, epoch: int, *indexes: int) -> ConsumerGroupHeartbeatResponse:
+        """The response to a member with this assignment."""
         return ConsumerGroupHeartbeatResponse(
             member_id=member_id,
             member_epoch=epoch,
@@ -214,7 +214,7 @@ class Group:
 
 
 def test_the_first_member_gets_everything(group: Group) -> None:
-    assert group.join("one") == group.told("one", 2, 0, 1, 2, 3)
+    assert group.join("one") == group.expected("one", 2, 0, 1, 2, 3)
 
     assert group.heartbeat("one", 2) == ConsumerGroupHeartbeatResponse(
         member_id="one", member_epoch=2, heartbeat_interval_ms=HEARTBEAT_MS
@@ -225,10 +225,10 @@ def test_the_first_member_gets_everything(group: Group) -> None:
     assert group.type_and_state() == ("consumer", "Stable")
 
 
-def test_partitions_are_given_up_before_they_are_given(group: Group) -> None:
+def test_partitions_are_revoked_before_they_are_assigned(group: Group) -> None:
     group.join("one")
 
-    assert group.join("two") == group.told("two", 3)
+    assert group.join("two") == group.expected("two", 3)
     assert group.describe().group_state == "Reconciling"
     first = group.heartbeat("one", 2)
     assert first.member_epoch == 2
@@ -239,7 +239,7 @@ def test_partitions_are_given_up_before_they_are_given(group: Group) -> None:
     assert group.heartbeat("one", 2, owned=kept).member_epoch == 3
 
     rest = [index for index in range(4) if index not in kept]
-    assert group.heartbeat("two", 3) == group.told("two", 3, *rest)
+    assert group.heartbeat("two", 3) == group.expected("two", 3, *rest)
     assert group.describe().group_state == "Stable"
 
 
@@ -252,24 +252,24 @@ def test_topics_that_grow_and_go(group: Group) -> None:
     )
     ask(group.connection, request, 3)
 
-    def is_told(epoch: int, *indexes: int) -> bool:
+    def has_assignment(epoch: int, *indexes: int) -> bool:
         response = group.heartbeat("one", epoch)
         return response.assignment == group.assignment(*indexes)
 
-    wait_until(lambda: is_told(2, 0, 1, 2, 3, 4), "the new partition is assigned")
+    wait_until(lambda: has_assignment(2, 0, 1, 2, 3, 4), "the new partition is assigned")
     deletion = DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=group.topic_id)], timeout_ms=5_000)
     ask(group.connection, deletion, 6)
-    wait_until(lambda: is_told(3), "the topic that is gone is taken away")
+    wait_until(lambda: has_assignment(3), "the topic that is gone is taken away")
     assert group.heartbeat("one", 3, owned=[]).member_epoch == 4
 
 
-def test_a_pattern_is_looked_up_beside_the_request(group: Group) -> None:
+def test_a_pattern_is_resolved_outside_of_the_request(group: Group) -> None:
     pattern = f"{group.topic}|nothing.*"
     first = group.join("one", subscribed_topic_names=[], subscribed_topic_regex=pattern)
-    assert first == group.told("one", 1)
+    assert first == group.expected("one", 1)
 
     def is_assigned() -> bool:
-        return group.heartbeat("one", 1) == group.told("one", 2, 0, 1, 2, 3)
+        return group.heartbeat("one", 1) == group.expected("one", 2, 0, 1, 2, 3)
 
     wait_until(is_assigned, "the pattern's topics are assigned")
     assert group.describe().members[0].subscribed_topic_regex == pattern
@@ -292,7 +292,7 @@ def test_a_pattern_is_looked_up_beside_the_request(group: Group) -> None:
         ({"subscribed_topic_regex": "("}, ErrorCode.INVALID_REGULAR_EXPRESSION),
     ],
 )
-def test_a_bad_request_makes_no_group(group: Group, fields: dict[str, Any], error: ErrorCode) -> None:
+def test_an_invalid_request_creates_no_group(group: Group, fields: dict[str, Any], error: ErrorCode) -> None:
     response = group.join(**{"member_id": "one", **fields})
 
     assert response.error_code is error
@@ -325,20 +325,20 @@ def test_static_members_leave_and_come_back(group: Group) -> None:
     left = group.heartbeat("one", -2, instance_id="shelf")
     assert left == ConsumerGroupHeartbeatResponse(member_id="one", member_epoch=-2, heartbeat_interval_ms=0)
     assert group.heartbeat("one", 2, instance_id="shelf").error_code is ErrorCode.FENCED_MEMBER_EPOCH
-    assert group.join("two", instance_id="shelf") == group.told("two", 2, 0, 1, 2, 3)
+    assert group.join("two", instance_id="shelf") == group.expected("two", 2, 0, 1, 2, 3)
     assert group.heartbeat("one", -1, instance_id="shelf").error_code is ErrorCode.FENCED_INSTANCE_ID
     assert [member.member_id for member in group.describe().members] == ["two"]
 
 
-def test_who_does_not_give_up_its_partitions_in_time_is_put_out(group: Group) -> None:
+def test_a_member_that_does_not_revoke_its_partitions_in_time_is_fenced(group: Group) -> None:
     group.join("one")
     group.join("two")
     group.heartbeat("one", 2)
 
-    wait_until(lambda: len(group.describe().members) == 1, "the first member is put out")
+    wait_until(lambda: len(group.describe().members) == 1, "the first member is removed from the group")
 
     assert group.heartbeat("one", 2).error_code is ErrorCode.UNKNOWN_MEMBER_ID
-    assert group.heartbeat("two", 3) == group.told("two", 4, 0, 1, 2, 3)
+    assert group.heartbeat("two", 3) == group.expected("two", 4, 0, 1, 2, 3)
 
 
 def test_a_group_is_empty_when_all_have_left(group: Group) -> None:
@@ -354,12 +354,12 @@ def test_a_group_is_empty_when_all_have_left(group: Group) -> None:
 # -- groups that change their type
 
 
-def test_a_classic_member_goes_on_in_a_group_of_the_new_type(group: Group) -> None:
+def test_a_classic_member_continues_in_a_consumer_group(group: Group) -> None:
     joined = group.start_classic()
     assert group.type_and_state() == ("classic", "Stable")
     assert group.heartbeat("new", 5).error_code is ErrorCode.GROUP_ID_NOT_FOUND
 
-    assert group.join("new") == group.told("new", 2)
+    assert group.join("new") == group.expected("new", 2)
     assert group.type_and_state() == ("consumer", "Reconciling")
     assert sorted(member.member_type for member in group.describe().members) == [0, 1]
     assert group.classic_heartbeat(joined) is ErrorCode.REBALANCE_IN_PROGRESS
@@ -377,7 +377,7 @@ def test_a_classic_member_goes_on_in_a_group_of_the_new_type(group: Group) -> No
     assert settled.generation_id == 2
     assert group.sync(settled).assignment == group.embedded(*kept)
     assert group.classic_heartbeat(settled) is ErrorCode.NONE
-    assert group.heartbeat("new", 2) == group.told(
+    assert group.heartbeat("new", 2) == group.expected(
         "new", 2, *(index for index in range(4) if index not in kept)
     )
 
@@ -412,7 +412,7 @@ def test_classic_members_that_do_not_fit_are_refused(group: Group) -> None:
     assert len(group.describe().members) == 1
 
 
-def test_an_empty_group_takes_the_type_of_whoever_comes(group: Group) -> None:
+def test_an_empty_group_takes_the_type_of_its_first_member(group: Group) -> None:
     group.join("new")
     group.heartbeat("new", -1)
     joined = group.start_classic()

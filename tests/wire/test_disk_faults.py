@@ -1,7 +1,7 @@
-"""A disk that is full, read-only or broken takes its log directory offline, and everything else serves on.
+"""A disk that is full, read-only or broken takes its log directory offline, and everything else continues.
 
-Whole nodes with two entries in `log.dirs`, on the simulated disk, which fails as it is told to. What clients are told
-was compared with Apache Kafka 4.3.1 on a file system that ran full.
+Whole nodes with two entries in `log.dirs`, on a simulated disk with injected faults. The errors were compared with
+Apache Kafka 4.3.1 on a full file system.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequest
 from penstock.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.records import kernel
-from penstock.testing.loop import EPOCH_MS
-from penstock.testing.simulation import Simulation
+from simulator.loop import EPOCH_MS
+from simulator.simulation import Simulation
 
 TWO_DIRECTORIES = {"log.dirs": "/one,/two", "metadata.log.dir": "/one"}
 PARTITIONS = 6
@@ -50,7 +50,7 @@ Test = Callable[[Simulation, ClientConnection], Coroutine[Any, Any, None]]
 
 
 def with_topic(test: Test, **properties: str) -> None:
-    """Run `test` beside a node with two directories and a topic spread over them, one record in each partition."""
+    """Run `test` with a node with two directories and a topic in both, with one record in each partition."""
 
     async def main(world: Simulation) -> None:
         client = await world.connect()
@@ -68,9 +68,9 @@ def indexes_in(world: Simulation, directory: str) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize(("fault", "words"), FAULTS.values(), ids=FAULTS.keys())
+@pytest.mark.parametrize(("fault", "message"), FAULTS.values(), ids=FAULTS.keys())
 def test_a_failing_directory_is_offline_and_the_other_serves_on(
-    fault: tuple[int, tuple[str, ...] | None], words: str, caplog: pytest.LogCaptureFixture
+    fault: tuple[int, tuple[str, ...] | None], message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test(world: Simulation, client: ClientConnection) -> None:
         lost, kept = indexes_in(world, "/two"), indexes_in(world, "/one")
@@ -99,7 +99,9 @@ def test_a_failing_directory_is_offline_and_the_other_serves_on(
     with_topic(test)
     complaints = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(complaints) == 1
-    assert complaints[0].startswith(f"log directory /two is offline: {words} while appending to /two/spread-")
+    assert complaints[0].startswith(
+        f"log directory /two is offline: {message} while appending to /two/spread-"
+    )
     assert complaints[0].endswith("stay offline until the disk is repaired and the node restarted")
 
 
@@ -125,14 +127,14 @@ def test_a_directory_that_cannot_be_read_goes_offline_with_its_first_fetch(
     assert "log directory /two is offline: Input/output error (EIO) while reading /two/spread-" in complaint
 
 
-def test_clients_are_told_that_lost_partitions_have_no_leader() -> None:
+def test_clients_see_that_lost_partitions_have_no_leader() -> None:
     async def test(world: Simulation, client: ClientConnection) -> None:
         lost = indexes_in(world, "/two")
         world.disk.make_read_only("/two")
         await produce(client, "spread", lost[0])
 
         (topic,) = (await client.ask(MetadataRequest(topics=[MetadataRequestTopic(name="spread")]))).topics
-        told = {
+        errors = {
             partition.partition_index: (
                 partition.error_code,
                 partition.leader_id,
@@ -141,7 +143,7 @@ def test_clients_are_told_that_lost_partitions_have_no_leader() -> None:
             )
             for partition in topic.partitions
         }
-        assert told == {
+        assert errors == {
             index: (ErrorCode.LEADER_NOT_AVAILABLE, -1, [], [1])
             if index in lost
             else (ErrorCode.NONE, 1, [1], [])
@@ -163,7 +165,7 @@ def test_clients_are_told_that_lost_partitions_have_no_leader() -> None:
     with_topic(test)
 
 
-def test_asking_for_the_size_of_a_broken_disk_takes_it_offline() -> None:
+def test_describing_a_broken_disk_takes_it_offline() -> None:
     async def test(world: Simulation, client: ClientConnection) -> None:
         world.disk.fail("/two", errno.EIO)
 
@@ -177,7 +179,7 @@ def test_asking_for_the_size_of_a_broken_disk_takes_it_offline() -> None:
     with_topic(test)
 
 
-def test_the_metadata_log_is_not_told_among_the_replicas() -> None:
+def test_the_metadata_log_is_not_listed_as_a_replica() -> None:
     async def test(world: Simulation, client: ClientConnection) -> None:
         directories = (await client.ask(DescribeLogDirsRequest(topics=None))).results
 
@@ -200,7 +202,7 @@ def test_new_topics_go_where_disks_are_well() -> None:
     with_topic(test)
 
 
-def test_a_directory_that_fails_while_a_topic_is_created_costs_only_what_would_lie_there() -> None:
+def test_a_directory_that_fails_during_topic_creation_affects_only_its_partitions() -> None:
     async def test(world: Simulation, client: ClientConnection) -> None:
         world.disk.make_read_only("/two")
 
@@ -247,6 +249,24 @@ def test_after_a_restart_with_a_mended_disk_everything_is_there_again() -> None:
     with_topic(test)
 
 
+def test_a_partition_with_one_replica_starts_empty_when_its_directory_is_removed() -> None:
+    """As in Kafka: no other replica has records that could be truncated."""
+
+    async def test(world: Simulation, client: ClientConnection) -> None:
+        lost = indexes_in(world, "/two")
+        await world.stop()
+        world.server.properties["log.dirs"] = "/one"
+        await world.start()
+        await asyncio.sleep(world.settle_s)
+        client = await world.connect()
+
+        for index in range(PARTITIONS):
+            answer = await produce(client, "spread", index)
+            assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0 if index in lost else 1)
+
+    with_topic(test)
+
+
 def test_a_node_starts_without_a_directory_that_cannot_be_used() -> None:
     async def test(world: Simulation, client: ClientConnection) -> None:
         lost = indexes_in(world, "/two")
@@ -262,7 +282,7 @@ def test_a_node_starts_without_a_directory_that_cannot_be_used() -> None:
     with_topic(test)
 
 
-def test_a_sync_that_fails_is_told_to_those_who_wait_for_it() -> None:
+def test_a_failed_sync_is_reported_to_the_requests_that_wait_for_it() -> None:
     async def test(world: Simulation, client: ClientConnection) -> None:
         lost = indexes_in(world, "/two")
         world.disk.fail("/two", errno.EIO, operations=["sync"])
@@ -274,7 +294,7 @@ def test_a_sync_that_fails_is_told_to_those_who_wait_for_it() -> None:
     with_topic(test, **{"log.flush.interval.messages": "1"})
 
 
-def test_background_work_that_meets_the_fault_first_says_so_and_nothing_else_stops() -> None:
+def test_background_work_that_finds_the_fault_reports_it_and_nothing_else_stops() -> None:
     async def test(world: Simulation, client: ClientConnection) -> None:
         lost = indexes_in(world, "/two")
         world.disk.make_read_only("/two")
@@ -287,7 +307,7 @@ def test_background_work_that_meets_the_fault_first_says_so_and_nothing_else_sto
     with_topic(test)
 
 
-def test_the_metadata_says_that_lost_partitions_have_no_leader() -> None:
+def test_the_metadata_records_that_lost_partitions_have_no_leader() -> None:
     async def test(world: Simulation, client: ClientConnection) -> None:
         lost = indexes_in(world, "/two")
         one, two = (directory.directory_id for directory in world.node.logs.directories)
@@ -299,7 +319,10 @@ def test_the_metadata_says_that_lost_partitions_have_no_leader() -> None:
         image = world.node.metadata.image
         partitions = image.topics.by_name["spread"].partitions
         assert {index for index in range(PARTITIONS) if partitions[index].leader == -1} == set(lost)
-        assert {partition.isr for partition in partitions} == {(1,)}
+        for index, partition in enumerate(partitions):
+            # A replica that was in sync when its disk failed stays eligible as leader (KIP-966).
+            in_sync, eligible = ((), (1,)) if index in lost else ((1,), ())
+            assert (partition.isr, partition.eligible_leaders) == (in_sync, eligible)
         assert image.brokers[1].directories == (one,)
 
         await world.stop()
@@ -401,7 +424,7 @@ def test_a_bug_that_ends_the_node_is_not_blamed_on_the_disk(monkeypatch: pytest.
     with_topic(test)
 
 
-# -- what a client does
+# -- client requests
 
 
 def create_request(name: str, partitions: int) -> CreateTopicsRequest:

@@ -1,6 +1,6 @@
-"""A log directory that fails under the topics of coordinators: what lies there is not served, all else is.
+"""A log directory with partitions of coordinators fails: its groups and transactions are unavailable, all others work.
 
-Whole nodes with two entries in `log.dirs`, on the simulated disk, which fails as it is told to.
+Whole nodes with two entries in `log.dirs`, on a simulated disk with injected faults.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from penstock.testing.simulation import Simulation
+from simulator.simulation import Simulation
 
 PARTITIONS = 4
 SETTINGS = {
@@ -44,7 +44,7 @@ Test = Callable[[Simulation, ClientConnection, dict[str, int]], Coroutine[Any, A
 
 
 def with_transactions(test: Test, **properties: str) -> None:
-    """Run `test` beside a node with an open transaction of every name, given the producer ids."""
+    """Run `test` with a node that has an open transaction for every transactional id, and pass the producer ids."""
 
     async def main(world: Simulation) -> None:
         client = await world.connect()
@@ -100,7 +100,7 @@ async def commit(client: ClientConnection, name: str, producers: dict[str, int])
 def test_transactions_in_a_failed_directory_have_no_coordinator(
     properties: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Their time runs out meanwhile, and nobody can write that down: it is not tried again and again."""
+    """They time out meanwhile, which cannot be written: it is not retried forever."""
 
     async def test(world: Simulation, client: ClientConnection, producers: dict[str, int]) -> None:
         lost, kept = names_in(world, "/two"), names_in(world, "/one")
@@ -117,8 +117,8 @@ def test_transactions_in_a_failed_directory_have_no_coordinator(
             assert await find(client, name) is ErrorCode.COORDINATOR_NOT_AVAILABLE
             assert await commit(client, name, producers) is ErrorCode.NOT_COORDINATOR
 
-        said = [record for record in caplog.records if record.name.startswith("penstock.coordinator.")]
-        assert 0 < len([record for record in said if record.levelno >= logging.WARNING]) <= 2 * PARTITIONS
+        logged = [record for record in caplog.records if record.name.startswith("penstock.coordinator.")]
+        assert 0 < len([record for record in logged if record.levelno >= logging.WARNING]) <= 2 * PARTITIONS
 
         await world.stop()
         world.disk.heal()
@@ -137,7 +137,7 @@ def test_transactions_in_a_failed_directory_have_no_coordinator(
 
 @pytest.mark.parametrize("operations", [None, ["sync"]], ids=["broken", "not synced"])
 def test_members_of_groups_in_a_failed_directory_are_sent_away(operations: list[str] | None) -> None:
-    """Those who wait for it too: the generation that they wait for could not be written."""
+    """Waiting members get an error too, because their generation could not be written."""
 
     async def main(world: Simulation) -> None:
         client = await world.connect()
@@ -154,14 +154,14 @@ def test_members_of_groups_in_a_failed_directory_are_sent_away(operations: list[
 
         for group, member in members.items():
             is_lost = partition_of(group, partitions=PARTITIONS) in lost
-            told = ErrorCode.NOT_COORDINATOR if is_lost else ErrorCode.NONE
+            expected = ErrorCode.NOT_COORDINATOR if is_lost else ErrorCode.NONE
             assignment = SyncGroupRequestAssignment(member_id=member, assignment=b"all")
             sync = SyncGroupRequest(
                 group_id=group, generation_id=1, member_id=member, assignments=[assignment]
             )
-            assert (await client.ask(sync, version=3)).error_code is told
+            assert (await client.ask(sync, version=3)).error_code is expected
             heartbeat = HeartbeatRequest(group_id=group, generation_id=1, member_id=member)
-            assert (await client.ask(heartbeat, version=3)).error_code is told
+            assert (await client.ask(heartbeat, version=3)).error_code is expected
 
     simulate(
         main,

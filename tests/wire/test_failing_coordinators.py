@@ -27,7 +27,7 @@ from penstock.protocol.messages.end_txn import EndTxnRequest
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from penstock.testing.simulation import Simulation
+from simulator.simulation import Simulation
 
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
@@ -55,7 +55,7 @@ class FailsOnce:
 
 
 async def until_served(ask: Callable[[], Awaitable[ErrorCode]]) -> tuple[ErrorCode, int]:
-    """The first answer that is not to be tried again, and how many there were before it."""
+    """The first response that is not retriable, and the number of responses before it."""
     for refusals in range(100):
         error = await ask()
         if error not in BUSY:
@@ -110,8 +110,8 @@ def test_a_transaction_is_committed_after_its_coordinator_failed(
         assert partition.last_stable_offset == 1
 
     simulate(main, properties=SETTINGS)
-    (said,) = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert "__transaction_state-0 failed to write" in said.getMessage()
+    (logged,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "__transaction_state-0 failed to write" in logged.getMessage()
 
 
 def test_members_are_expired_after_the_coordinator_of_their_group_failed(

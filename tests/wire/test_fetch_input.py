@@ -1,4 +1,4 @@
-"""Fetch and ListOffsets with numbers that make no sense. Asked of Apache Kafka too (`--broker=kafka`)."""
+"""Fetch and ListOffsets with numbers that make no sense. Also run against Apache Kafka (`--broker=kafka`)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_an_offset_that_is_not_there_is_out_of_range(
 
 
 @pytest.mark.parametrize("limit", [0, 1])
-def test_limits_below_one_batch_still_give_the_first_one(
+def test_limits_below_one_batch_still_return_the_first_one(
     connection: WireConnection, topic: str, limit: int
 ) -> None:
     assert values(fetch(connection, topic, max_bytes=limit).records) == CONTENT[:1]
@@ -68,7 +68,7 @@ def test_negative_limits_mean_no_more_than_the_first_batch(
 
 
 @pytest.mark.parametrize("limit", [INT32_MAX])
-def test_limits_beyond_everything_give_everything(connection: WireConnection, topic: str, limit: int) -> None:
+def test_very_large_limits_return_everything(connection: WireConnection, topic: str, limit: int) -> None:
     data = fetch(connection, topic, max_bytes=limit, partition_max_bytes=limit)
 
     assert values(data.records) == CONTENT
@@ -84,7 +84,7 @@ def test_a_least_size_that_cannot_be_met_or_is_none_ends_with_the_wait(
 
 
 @pytest.mark.parametrize("max_wait_ms", [INT32_MIN, -1, 0])
-def test_a_wait_of_nothing_is_answered_at_once(
+def test_a_max_wait_of_0_gets_its_response_at_once(
     connection: WireConnection, topic: str, max_wait_ms: int
 ) -> None:
     data = fetch(connection, topic, offset=len(CONTENT), min_bytes=INT32_MAX, max_wait_ms=max_wait_ms)
@@ -142,7 +142,7 @@ def test_an_epoch_of_the_last_record_that_never_was_is_refused(
 
 
 @pytest.mark.parametrize("replica_id", [0, 2, 7, INT32_MAX])
-def test_a_stranger_who_says_to_be_a_replica_is_refused(
+def test_a_client_that_claims_to_be_a_replica_is_refused(
     connection: WireConnection, topic: str, replica_id: int
 ) -> None:
     data = fetch(connection, topic, replica_id=replica_id)
@@ -150,7 +150,7 @@ def test_a_stranger_who_says_to_be_a_replica_is_refused(
     assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_partition_named_twice_is_answered_once(connection: WireConnection, topic: str) -> None:
+def test_a_partition_named_twice_has_one_result(connection: WireConnection, topic: str) -> None:
     data = fetch(connection, topic, partitions=[0, 0])
 
     assert values(data.records) == CONTENT
@@ -168,9 +168,7 @@ def test_a_session_that_does_not_exist_is_not_found(
     assert full_answer(connection, request).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_session_goes_on_only_with_the_epoch_that_comes_next(
-    connection: WireConnection, topic: str
-) -> None:
+def test_a_session_continues_only_with_the_next_epoch(connection: WireConnection, topic: str) -> None:
     session_id = full_answer(connection, fetch_request(topic, session_epoch=0)).session_id
     assert session_id > 0
 
@@ -207,7 +205,7 @@ def full_answer(connection: WireConnection, request: FetchRequest) -> FetchRespo
         (INT64_MIN, ErrorCode.UNSUPPORTED_VERSION, -1),
     ],
 )
-def test_a_timestamp_that_means_nothing(
+def test_an_invalid_timestamp_is_refused(
     connection: WireConnection, topic: str, timestamp: int, error: ErrorCode, offset: int
 ) -> None:
     answer = list_offsets(connection, topic, timestamp=timestamp)

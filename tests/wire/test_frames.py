@@ -1,6 +1,6 @@
-"""Bytes that are no request, or not quite one: the connection is closed, or answered as Kafka answers it.
+"""Malformed requests: the connection is closed, or the response is that of Kafka.
 
-Everything here is asked of Apache Kafka too (`--broker=kafka`), with the same bytes, but for what is marked.
+Also run against Apache Kafka (`--broker=kafka`), with the same bytes, except marked tests.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ ANSWERED = {
 
 
 @pytest.mark.parametrize("sent", CLOSED.values(), ids=CLOSED.keys())
-def test_what_is_no_request_closes_the_connection(cluster: Broker, sent: bytes) -> None:
+def test_an_invalid_request_closes_the_connection(cluster: Broker, sent: bytes) -> None:
     with WireConnection(cluster.port) as connection:
         connection.socket.sendall(sent)
 
@@ -75,7 +75,7 @@ def test_what_is_no_request_closes_the_connection(cluster: Broker, sent: bytes) 
 
 
 @pytest.mark.parametrize("sent", ANSWERED.values(), ids=ANSWERED.keys())
-def test_what_is_odd_but_can_be_understood_is_answered(cluster: Broker, sent: bytes) -> None:
+def test_an_unusual_but_valid_request_gets_a_response(cluster: Broker, sent: bytes) -> None:
     with WireConnection(cluster.port) as connection:
         connection.socket.sendall(sent)
 
@@ -84,7 +84,7 @@ def test_what_is_odd_but_can_be_understood_is_answered(cluster: Broker, sent: by
 
 
 @pytest.mark.parametrize("version", [5, UNKNOWN_VERSION, 2**15 - 1, -1])
-def test_an_unknown_version_of_api_versions_is_answered_in_version_0_with_the_versions_there_are(
+def test_an_unknown_version_of_api_versions_gets_a_version_0_response_with_the_supported_versions(
     cluster: Broker, version: int
 ) -> None:
     with WireConnection(cluster.port) as connection:
@@ -99,7 +99,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0_with_the_ve
         assert served[API_VERSIONS] == (0, 4)
 
 
-def test_a_peer_that_is_closed_gets_the_answers_to_what_it_asked_before(cluster: Broker) -> None:
+def test_a_connection_that_is_closed_first_sends_the_earlier_responses(cluster: Broker) -> None:
     good = frame(header(METADATA, 1) + struct.pack(">i", 0))
     with WireConnection(cluster.port) as connection:
         connection.socket.sendall(good)
@@ -118,14 +118,14 @@ def test_a_request_may_come_byte_by_byte(cluster: Broker) -> None:
         assert [connection.receive()[0] for _ in range(2)] == [7, 7]
 
 
-def test_half_a_frame_and_then_nothing_harms_nobody_else(cluster: Broker) -> None:
+def test_an_incomplete_frame_does_not_affect_other_clients(cluster: Broker) -> None:
     with WireConnection(cluster.port) as half, WireConnection(cluster.port) as whole:
         half.socket.sendall(struct.pack(">i", FRAME_BYTES_MAX) + b"\x00\x12")
 
         assert whole.request(METADATA, 1, struct.pack(">i", 0))
 
 
-def test_thousands_of_requests_at_once_are_answered_in_order(cluster: Broker) -> None:
+def test_thousands_of_pipelined_requests_get_responses_in_order(cluster: Broker) -> None:
     count = 5000
     sent = b"".join(
         frame(header(METADATA, 1, correlation_id=number) + struct.pack(">i", 0)) for number in range(count)

@@ -1,6 +1,6 @@
 """Groups listed, described and deleted on the wire, in every version.
 
-Asked of Apache Kafka too (`--broker=kafka`).
+Also run against Apache Kafka (`--broker=kafka`).
 """
 
 from __future__ import annotations
@@ -71,13 +71,20 @@ def test_a_group_is_described_in_any_version(
     assert (described.error_code, described.error_message) == (ErrorCode.NONE, None)
     assert (described.group_id, described.group_state) == (member.group, "Stable")
     assert (described.protocol_type, described.protocol_data) == ("consumer", "range")
-    (told,) = described.members
-    assert (told.member_id, told.client_id, told.client_host) == (member.member_id, "wire", "/127.0.0.1")
-    assert (told.member_metadata[:2], told.member_assignment) == (b"\0\0", b"mine")
+    (member_description,) = described.members
+    assert (member_description.member_id, member_description.client_id, member_description.client_host) == (
+        member.member_id,
+        "wire",
+        "/127.0.0.1",
+    )
+    assert (member_description.member_metadata[:2], member_description.member_assignment) == (
+        b"\0\0",
+        b"mine",
+    )
     assert described.authorized_operations == -(2**31)
 
 
-def test_authorized_operations_are_told_if_asked_for(
+def test_authorized_operations_are_returned_on_request(
     connection: WireConnection, group: str, topic: str
 ) -> None:
     commit(connection, group, {topic: {0: 7}})

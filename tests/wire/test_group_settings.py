@@ -1,4 +1,4 @@
-"""A group's own settings are in force for it, and for it alone. Asked of Apache Kafka too (`--broker=kafka`)."""
+"""A group's own settings are in force for it, and for it alone. Also run against Apache Kafka (`--broker=kafka`)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def alter(connection: WireConnection, group: str, operation: int, value: str | N
 
 
 def interval_of(connection: WireConnection, group: str) -> int:
-    """As a member is told that comes and goes."""
+    """The heartbeat interval in the response to a member that joins and leaves."""
     await_coordinator(connection, group)
     request = ConsumerGroupHeartbeatRequest(
         group_id=group,

@@ -1,4 +1,4 @@
-"""Requests that name very many things: answered while their number makes sense, refused before they fill memory."""
+"""Requests with very many items: accepted up to a limit, refused before they fill memory."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ REQUESTS: dict[str, tuple[Any, int]] = {
 
 
 @pytest.mark.parametrize(("request_", "version"), REQUESTS.values(), ids=REQUESTS.keys())
-def test_a_request_for_very_many_things_is_answered(
+def test_a_request_with_very_many_items_gets_a_response(
     connection: WireConnection, request_: Any, version: int
 ) -> None:
     response = ask(connection, request_, version)
@@ -128,8 +128,10 @@ def test_millions_of_tagged_fields_are_refused(cluster: Broker) -> None:
         assert connection.is_closed_by_peer()
 
 
-def test_what_a_node_was_asked_for_in_vain_is_not_kept(cluster: Broker, connection: WireConnection) -> None:
-    """Names that do not exist, client ids, fetch sessions: none of it may stay in memory for ever."""
+def test_unknown_names_in_requests_are_not_kept_in_memory(
+    cluster: Broker, connection: WireConnection
+) -> None:
+    """Unknown names, client ids, fetch sessions: none of them may stay in memory forever."""
     topic = new_name("kept")
     create_topic(connection, topic)
     produce(connection, topic, batch(b"a"))
@@ -151,7 +153,7 @@ def test_a_fetch_may_name_many_partitions_but_not_more_than_a_node_can_have(
         ask(connection, request, 11)
 
 
-def test_a_flood_of_requests_for_producer_ids_gives_everyone_an_id_of_their_own(cluster: Broker) -> None:
+def test_many_requests_for_producer_ids_get_unique_ids(cluster: Broker) -> None:
     count = 5000
     request = InitProducerIdRequest(
         transactional_id=None, transaction_timeout_ms=1000, producer_id=-1, producer_epoch=-1

@@ -1,6 +1,6 @@
-"""Names that try to leave the folder, and other wishes of admin clients that cannot be.
+"""Topic names that try to leave the log directory, and other invalid admin requests.
 
-Asked of Apache Kafka too (`--broker=kafka`), but for what is marked.
+Also run against Apache Kafka (`--broker=kafka`), except marked tests.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def topic(connection: WireConnection) -> str:
 
 @pytest.fixture(autouse=True)
 def outside(cluster: Broker) -> Iterator[None]:
-    """Whatever is asked for, nothing appears beside the data folder."""
+    """Checks that no request creates a file outside of the log directory."""
     (data,) = cluster.log_directories
     before = listing(data.parent) | listing(data.parent.parent)
     yield
@@ -166,7 +166,9 @@ def test_a_topic_that_is_wanted_twice_is_not_created(connection: WireConnection)
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=ascii)
-def test_asking_about_an_invalid_name_creates_nothing(connection: WireConnection, name: str) -> None:
+def test_a_metadata_request_for_an_invalid_name_creates_nothing(
+    connection: WireConnection, name: str
+) -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
 
     for _ in range(2):
@@ -268,7 +270,7 @@ def test_settings_of_another_node(connection: WireConnection, kind: int, name: s
 
 
 @pytest.mark.parametrize("kind", [0, 1, 3, 33, 127, -1, -128])
-def test_settings_of_nothing_that_has_any(connection: WireConnection, kind: int) -> None:
+def test_settings_of_an_invalid_resource_are_refused(connection: WireConnection, kind: int) -> None:
     assert describe(connection, kind, "x") == ErrorCode.INVALID_REQUEST
 
 

@@ -1,6 +1,6 @@
-"""Offsets on the wire: committed, asked for and deleted, in every version, with good and bad input.
+"""Offsets on the wire: commit, fetch and delete, in every version, with valid and invalid input.
 
-Asked of Apache Kafka too (`--broker=kafka`), but for what is marked.
+Also run against Apache Kafka (`--broker=kafka`), except marked tests.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def test_a_simple_consumer_commits_in_any_version(
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
-def test_offsets_are_told_in_any_version(
+def test_offsets_are_returned_in_any_version(
     connection: WireConnection, group: str, topic: str, version: int
 ) -> None:
     name = topic if version < BY_ID_VERSION else topic_id_of(connection, topic)
@@ -161,9 +161,7 @@ def test_partitions_that_do_not_exist_are_asked_for_in_vain(
     }
 
 
-def test_commits_sent_without_waiting_are_answered_in_their_order(
-    connection: WireConnection, group: str, topic: str
-) -> None:
+def test_pipelined_commits_get_responses_in_order(connection: WireConnection, group: str, topic: str) -> None:
     """Of two groups, with a question between them, in one packet."""
     commits = [commit_to(group, topic, offset) for offset in range(3)]
     question = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
@@ -181,7 +179,7 @@ def test_commits_sent_without_waiting_are_answered_in_their_order(
     assert fetch(connection, f"{group}-other", None) == {(topic, 0): (7, -1, "", ErrorCode.NONE)}
 
 
-def test_a_commit_before_a_broken_one_is_answered(broker: Broker, group: str, topic: str) -> None:
+def test_a_commit_before_a_malformed_one_gets_a_response(broker: Broker, group: str, topic: str) -> None:
     good = request_payload(commit_to(group, topic, 7), 9, correlation_id=1)
     broken = request_payload(commit_to(group, topic, 8), 9, correlation_id=2)[:-20]
 
@@ -202,7 +200,7 @@ def commit_to(group: str, topic: str, offset: int) -> OffsetCommitRequest:
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-def test_commits_to_what_does_not_exist_are_refused(
+def test_commits_for_unknown_partitions_are_refused(
     connection: WireConnection, group: str, topic: str, version: int
 ) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -216,7 +214,7 @@ def test_commits_to_what_does_not_exist_are_refused(
     assert fetch(connection, group, None) == {(topic, 0): (7, -1, "", ErrorCode.NONE)}
 
 
-def test_a_commit_to_nothing_that_exists_makes_no_group(connection: WireConnection, group: str) -> None:
+def test_a_commit_for_unknown_partitions_creates_no_group(connection: WireConnection, group: str) -> None:
     assert commit(connection, group, {"nowhere": {0: 7}}) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert commit(connection, group, {}) == []
     assert listed(connection, group) == []
@@ -240,7 +238,7 @@ def test_no_note_is_an_empty_one(connection: WireConnection, group: str, topic: 
 
 
 def test_offsets_may_be_anything(connection: WireConnection, group: str, topic: str) -> None:
-    """The coordinator does not compare them with the log, and takes even less than nothing."""
+    """The coordinator does not compare them with the log, and accepts even negative offsets."""
     assert commit(connection, group, {topic: {0: 2**63 - 1, 1: -1, 2: -(2**63)}}) == [ErrorCode.NONE] * 3
     answered = fetch(connection, group, {topic: [0, 1, 2]})
     assert isinstance(answered, dict)
@@ -284,7 +282,7 @@ def test_a_retention_time_is_taken_in_versions_2_to_4(
 # -- groups with members
 
 
-def test_who_commits_must_be_a_member_of_this_generation(
+def test_a_commit_must_come_from_a_member_of_this_generation(
     connection: WireConnection, topic: str, member: JoinedMember
 ) -> None:
     group, me, now = member.group, member.member_id, member.generation
@@ -313,7 +311,7 @@ def test_who_commits_must_be_a_member_of_this_generation(
     }, "classic groups do not ask who asks"
 
 
-def test_an_empty_group_takes_commits_of_anybody_without_a_generation(
+def test_an_empty_group_accepts_commits_without_a_generation(
     connection: WireConnection, group: str, topic: str
 ) -> None:
     member = join(connection, group, topic)
@@ -331,7 +329,7 @@ def test_an_empty_group_takes_commits_of_anybody_without_a_generation(
     assert fetch(connection, group, {topic: [0]}) == {(topic, 0): (8, -1, "", ErrorCode.NONE)}
 
 
-def test_offsets_of_what_is_read_are_not_deleted(
+def test_offsets_of_subscribed_topics_are_not_deleted(
     connection: WireConnection, topic: str, member: JoinedMember
 ) -> None:
     other = new_name("committed")
@@ -399,7 +397,7 @@ def newer(connection: WireConnection, group: str, topic: str) -> Iterator[EpochM
     member.leave(connection)
 
 
-def test_who_commits_must_be_in_the_epoch_of_the_group(
+def test_a_commit_must_have_the_current_member_epoch(
     connection: WireConnection, topic: str, newer: EpochMember
 ) -> None:
     def attempt(member_id: str, epoch: int, version: int = 9) -> ErrorCode:
@@ -423,7 +421,7 @@ def test_who_commits_must_be_in_the_epoch_of_the_group(
     assert attempt("", -1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_asks_and_says_who_it_is_must_be_in_the_epoch_of_the_group(
+def test_an_offset_fetch_with_a_member_id_must_have_the_current_member_epoch(
     connection: WireConnection, topic: str, newer: EpochMember
 ) -> None:
     commit(
@@ -449,7 +447,7 @@ def test_who_asks_and_says_who_it_is_must_be_in_the_epoch_of_the_group(
         assert attempt(("", -1), require_stable=is_stable) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-# -- a broker that comes back
+# -- after a restart
 
 
 def test_offsets_and_groups_survive_a_crash(broker: Broker) -> None:

@@ -1,7 +1,7 @@
-"""Produce with records that are damaged, that lie, or that have no business where they are sent.
+"""Produce with corrupt, inconsistent or misplaced records.
 
-Nothing of a refused batch reaches the log: the offset after each refusal is the one before it. Asked of Apache Kafka
-too (`--broker=kafka`), but for what is marked; where Kafka answers UNKNOWN_SERVER_ERROR, Penstock has a name for it.
+A refused batch leaves no trace in the log: the end offset is the same as before. Also run against Apache Kafka
+(`--broker=kafka`), except marked tests; where Kafka returns UNKNOWN_SERVER_ERROR, Penstock returns a specific error.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def test_other_numbers_of_acks_are_refused(connection: WireConnection, topic: st
 @pytest.mark.parametrize(
     "records", [rewritten(PLAIN, crc=1), PLAIN + PLAIN], ids=["wrong crc", "two batches"]
 )
-def test_who_wants_no_answer_is_closed_when_there_is_an_error(
+def test_with_acks_0_an_error_closes_the_connection(
     connection: WireConnection, topic: str, records: bytes
 ) -> None:
     with pytest.raises(ClosedByPeer):
@@ -238,7 +238,7 @@ def test_a_topic_id_that_does_not_exist_is_unknown(connection: WireConnection, t
     assert answered.partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_a_request_for_ten_thousand_partitions_is_answered_for_each(
+def test_a_request_with_ten_thousand_partitions_has_a_result_for_each(
     connection: WireConnection, topic: str
 ) -> None:
     request = ProduceRequest(

@@ -1,6 +1,6 @@
-"""Readers of committed records: where they stop, what they are told to leave out, and when they are woken.
+"""Fetch with read_committed: the last stable offset, aborted transactions, and waits.
 
-Asked of Apache Kafka too (`--broker=kafka`), but for what is marked.
+Also run against Apache Kafka (`--broker=kafka`), except marked tests.
 """
 
 from __future__ import annotations
@@ -83,29 +83,29 @@ def test_a_fetch_of_committed_records_in_any_version(
     other.send(topic, b"o1", b"o2")
     send_plain(connection, topic, b"plain")
 
-    def told(isolation_level: int) -> tuple[object, ...]:
+    def visible(isolation_level: int) -> tuple[object, ...]:
         data = read(connection, topic, version=version, isolation_level=isolation_level)
         assert (data.error_code, data.log_start_offset) == (NONE, 0 if version >= 5 else -1)
         assert data.records is not None
         return data.high_watermark, data.last_stable_offset, aborted(data), seen(data)
 
     everything: list[object] = [(0, [b"p"]), (1, [b"o1", b"o2"]), (3, [b"plain"])]
-    assert told(READ_COMMITTED) == (4, 0, [], [])
-    assert told(READ_UNCOMMITTED) == (4, 0, None, everything)
+    assert visible(READ_COMMITTED) == (4, 0, [], [])
+    assert visible(READ_UNCOMMITTED) == (4, 0, None, everything)
 
     producer.commit()
     everything += [(4, "commit")]
-    assert told(READ_COMMITTED) == (5, 1, [], everything[:1])
-    assert told(READ_UNCOMMITTED) == (5, 1, None, everything)
+    assert visible(READ_COMMITTED) == (5, 1, [], everything[:1])
+    assert visible(READ_UNCOMMITTED) == (5, 1, None, everything)
 
     left_out = [(other.producer_id, 1)]
     other.abort()
     everything += [(5, "abort")]
-    assert told(READ_COMMITTED) == (6, 6, left_out, everything)
-    assert told(READ_UNCOMMITTED) == (6, 6, None, everything)
+    assert visible(READ_COMMITTED) == (6, 6, left_out, everything)
+    assert visible(READ_UNCOMMITTED) == (6, 6, None, everything)
 
 
-def test_the_oldest_open_transaction_holds_up_all_that_follows(
+def test_the_oldest_open_transaction_determines_the_last_stable_offset(
     connection: WireConnection, topic: str
 ) -> None:
     several = producers(connection, 4)
@@ -120,7 +120,7 @@ def test_the_oldest_open_transaction_holds_up_all_that_follows(
     assert stable == [0, 1, 1, 8]
 
 
-def test_an_open_transaction_holds_up_its_partitions_alone(
+def test_an_open_transaction_blocks_only_its_partitions(
     connection: WireConnection, producer: TransactionalProducer, topic: str
 ) -> None:
     for partition in (0, 1):
@@ -152,7 +152,7 @@ def test_a_reader_between_the_last_stable_offset_and_the_high_watermark_waits(
         assert (beyond.last_stable_offset, aborted(beyond)) == (-1, None)
 
 
-def test_an_open_transaction_whose_records_were_deleted_holds_up_nothing(
+def test_an_open_transaction_whose_records_were_deleted_blocks_nothing(
     connection: WireConnection, producer: TransactionalProducer, topic: str
 ) -> None:
     producer.send(topic, b"a")
@@ -174,10 +174,12 @@ def test_an_open_transaction_whose_records_were_deleted_holds_up_nothing(
     assert seen(read(connection, topic, offset=2)) == [(2, [b"b"]), (3, "commit")]
 
 
-# -- what readers leave out
+# -- aborted transactions
 
 
-def test_aborted_transactions_are_told_to_whom_they_concern(connection: WireConnection, topic: str) -> None:
+def test_a_fetch_lists_the_aborted_transactions_from_its_offset_on(
+    connection: WireConnection, topic: str
+) -> None:
     several = producers(connection, 4)
     for number, producer in enumerate(several):
         producer.send(topic, b"%d" % number)
@@ -237,7 +239,7 @@ def test_an_aborted_transaction_over_several_segments(
         assert committed_values(data) == [value for at, value in [(11, b"later")] if at in dict(seen(data))]
 
 
-def test_what_was_aborted_is_known_after_a_crash(broker: Broker) -> None:
+def test_aborted_transactions_are_known_after_a_crash(broker: Broker) -> None:
     with WireConnection(broker.port) as connection:
         create_topic(connection, "orders")
         gone, kept, still_open = (
@@ -313,7 +315,7 @@ def test_a_reader_waits_for_enough_that_is_stable(
     topic: str,
 ) -> None:
     ask_without_waiting(other_connection, topic, min_bytes=1000)
-    for _ in range(3):  # two thirds of what is wanted, in transactions that are over
+    for _ in range(3):  # two thirds of the wanted bytes, in ended transactions
         producer.send(topic, bytes(60))
         producer.abort()
     producer.send(topic, bytes(2000))
@@ -364,22 +366,24 @@ def test_the_latest_committed_offset_is_the_last_stable_one(
     assert (latest(READ_COMMITTED), latest(READ_UNCOMMITTED)) == (4, 4)
 
 
-def test_offsets_by_time_are_of_what_may_be_read(
+def test_offsets_by_time_are_limited_by_the_isolation_level(
     connection: WireConnection, producer: TransactionalProducer, topic: str
 ) -> None:
-    def told(timestamp: int) -> list[tuple[int, int]]:
+    def visible(timestamp: int) -> list[tuple[int, int]]:
         levels = (READ_COMMITTED, READ_UNCOMMITTED)
         return [offset_at(connection, topic, timestamp, isolation_level=level) for level in levels]
 
     producer.send(topic, b"a")
     first_ms = offset_at(connection, topic, 0, isolation_level=READ_UNCOMMITTED)[1]
-    assert told(EARLIEST) == [(0, -1), (0, -1)]
-    assert told(0) == [NOTHING, (0, first_ms)]
-    assert told(OF_LATEST_TIME) == [NOTHING, (0, first_ms)]
+    assert visible(EARLIEST) == [(0, -1), (0, -1)]
+    assert visible(0) == [NOTHING, (0, first_ms)]
+    assert visible(OF_LATEST_TIME) == [NOTHING, (0, first_ms)]
 
     producer.abort()
-    assert told(0) == [(0, first_ms), (0, first_ms)], "aborted records count, because no record is looked at"
-    marked, same = told(OF_LATEST_TIME)
+    assert visible(0) == [(0, first_ms), (0, first_ms)], (
+        "aborted records count, because no record is looked at"
+    )
+    marked, same = visible(OF_LATEST_TIME)
     assert marked == same
     assert marked[0] in (0, 1)
     assert marked[1] >= first_ms

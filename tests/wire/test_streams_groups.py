@@ -1,7 +1,7 @@
-"""Streams groups on the wire: whole answers to good and bad requests.
+"""Streams groups on the wire: whole responses to valid and invalid requests.
 
-Asked of Apache Kafka too (`--broker=kafka`), so that what the unit tests of `coordinator.group.streams` call a rule is
-one. Words are each broker's own, and not compared.
+Also run against Apache Kafka (`--broker=kafka`), to verify the rules that the unit tests of
+`coordinator.group.streams` expect. Messages differ and are not compared.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Application:
         )
 
     def beat(self, member: str = "one", epoch: int = 0, **fields: Any) -> StreamsGroupHeartbeatResponse:
-        """The answer, without its words."""
+        """The response, without its message."""
         response = ask(self.connection, self.request(member, epoch, **fields), 0)
         assert isinstance(response, StreamsGroupHeartbeatResponse)
         response.error_message = None
@@ -116,11 +116,11 @@ class Application:
         group.members.sort(key=lambda member: member.member_id)
         for part in (group.topology and group.topology.subtopologies) or []:
             for topic in (*part.state_changelog_topics, *part.repartition_source_topics):
-                topic.partitions = 0  # Kafka tells them only after one more write
+                topic.partitions = 0  # Kafka returns them only after one more write
         return group
 
     def create(self, name: str, partitions: int) -> None:
-        """A topic that the coordinator knows of: Kafka's hears of it a little later than clients do."""
+        """A topic that the coordinator knows. Kafka's coordinator is notified a little later than clients."""
         create_topic(self.connection, name, partitions=partitions)
         probe = self.request(
             "probe", 0, group_id=new_name("probe"), topology=topology(subtopology(sources=[name]))
@@ -173,7 +173,7 @@ def with_tasks(active: list[TaskIds]) -> dict[str, Any]:
     return {**NOTHING, "active_tasks": active}
 
 
-def told(*codes: StatusCode) -> list[Status]:
+def with_statuses(*codes: StatusCode) -> list[Status]:
     return [Status(status_code=int(code), status_detail="") for code in codes]
 
 
@@ -191,7 +191,7 @@ def test_a_member_joins_lives_and_leaves(reading: Application) -> None:
     assert reading.beat("one", 2) == refused(ErrorCode.UNKNOWN_MEMBER_ID)
 
 
-def test_a_task_changes_hands_when_the_first_has_given_it_up(reading: Application) -> None:
+def test_a_task_moves_after_the_first_member_has_revoked_it(reading: Application) -> None:
     reading.beat("one")
 
     assert reading.beat("two") == answer("two", 3, **NOTHING)
@@ -279,7 +279,7 @@ def test_tasks_that_do_not_exist(reading: Application) -> None:
     assert reading.beat("one", 2, **other) == refused(ErrorCode.INVALID_REQUEST)
 
 
-def test_topologies_that_can_not_work(reading: Application) -> None:
+def test_invalid_topologies_are_refused(reading: Application) -> None:
     source = reading.source
     for bad in (
         topology(subtopology(sources=["__consumer_offsets"])),
@@ -292,7 +292,7 @@ def test_topologies_that_can_not_work(reading: Application) -> None:
         assert reading.beat(topology=bad) == refused(ErrorCode.STREAMS_INVALID_TOPOLOGY)
 
 
-def test_a_topology_can_not_be_changed(reading: Application) -> None:
+def test_a_topology_cannot_be_changed(reading: Application) -> None:
     reading.beat("one", topology=reading.topology(epoch=1))
 
     newer = reading.beat("two", topology=reading.topology(epoch=2))
@@ -300,14 +300,14 @@ def test_a_topology_can_not_be_changed(reading: Application) -> None:
     older = reading.beat("two", topology=reading.topology(epoch=0))
 
     assert newer == other == refused(ErrorCode.INVALID_REQUEST)
-    assert older == answer("two", 3, status=told(StatusCode.STALE_TOPOLOGY), **NOTHING)
+    assert older == answer("two", 3, status=with_statuses(StatusCode.STALE_TOPOLOGY), **NOTHING)
 
 
 # -- topics
 
 
-def test_missing_source_topics_are_told_until_they_are_there(app: Application) -> None:
-    missing = told(StatusCode.MISSING_SOURCE_TOPICS)
+def test_missing_source_topics_are_reported_until_they_exist(app: Application) -> None:
+    missing = with_statuses(StatusCode.MISSING_SOURCE_TOPICS)
     assert app.beat() == answer(status=missing, **NOTHING)
     assert app.beat("one", 2) == answer(status=missing)
     assert app.describe().group_state == "NotReady"
@@ -319,12 +319,12 @@ def test_missing_source_topics_are_told_until_they_are_there(app: Application) -
 
 def test_internal_topics_are_created(reading: Application) -> None:
     first = reading.beat(topology=reading.counting())
-    assert first == answer(status=told(StatusCode.MISSING_INTERNAL_TOPICS), **NOTHING)
+    assert first == answer(status=with_statuses(StatusCode.MISSING_INTERNAL_TOPICS), **NOTHING)
 
     epoch, every = 2, [*tasks(0, 1), *tasks(0, 1, subtopology_id="1")]
 
     def is_ready() -> bool:
-        """Kafka's coordinator hears of new topics a little later than its clients."""
+        """Kafka's coordinator is notified of new topics a little later than its clients."""
         nonlocal epoch
         response = reading.beat("one", epoch)
         epoch = response.member_epoch
@@ -347,7 +347,7 @@ def test_topics_that_are_joined_must_fit(reading: Application) -> None:
     reading.create(reading.words, 3)
     joined = topology(subtopology(sources=[reading.source, reading.words], joined=[([0, 1], [])]))
 
-    wrong = told(StatusCode.INCORRECTLY_PARTITIONED_TOPICS)
+    wrong = with_statuses(StatusCode.INCORRECTLY_PARTITIONED_TOPICS)
     assert reading.beat(topology=joined) == answer(status=wrong, **NOTHING)
 
 
@@ -355,23 +355,23 @@ def test_an_internal_topic_that_exists_must_fit(reading: Application) -> None:
     reading.create(reading.words, 2)
     reading.create(reading.counts, 5)
 
-    wrong = told(StatusCode.INCORRECTLY_PARTITIONED_TOPICS)
+    wrong = with_statuses(StatusCode.INCORRECTLY_PARTITIONED_TOPICS)
     assert reading.beat(topology=reading.counting()) == answer(status=wrong, **NOTHING)
 
 
-def test_an_internal_topic_that_can_not_be_created_is_told(reading: Application) -> None:
+def test_an_internal_topic_that_cannot_be_created_is_reported(reading: Application) -> None:
     impossible = topology(
         subtopology(sources=[reading.source], changelogs=[topic_info(reading.counts, replicas=7)])
     )
     reading.beat(topology=impossible)
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         response = ask(reading.connection, reading.request("one", 2), 0)
         (status,) = response.status
         assert status.status_code == StatusCode.MISSING_INTERNAL_TOPICS
         return f"{reading.counts} (" in status.status_detail
 
-    wait_until(is_told, "the member is told why")
+    wait_until(is_reported, "the member gets the reason")
     assert not reading.has_topic(reading.counts)
 
 
@@ -398,7 +398,7 @@ def test_members_learn_of_endpoints(reading: Application) -> None:
         standby_partitions=[],
     )
 
-    # A group that is just being made does not remember the epoch that it had meanwhile.
+    # A new group does not keep its intermediate epoch.
     first = reading.beat("one", user_endpoint=endpoint)
     assert first == answer(partitions_by_user_endpoint=[served], **with_tasks(tasks(0, 1)))
     again = reading.beat("one", user_endpoint=endpoint)
@@ -485,7 +485,7 @@ def described_topic(name: str, key: str, value: str) -> describe.TopicInfo:
     )
 
 
-def test_what_is_no_streams_group_is_not_found(app: Application) -> None:
+def test_a_group_of_another_type_is_not_found(app: Application) -> None:
     request = StreamsGroupDescribeRequest(group_ids=["", "nobody"], include_authorized_operations=True)
     found = {group.group_id: group for group in ask(app.connection, request, 0).groups}
 

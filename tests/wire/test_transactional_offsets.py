@@ -1,6 +1,6 @@
-"""Offsets that are committed in transactions, on the wire: in every version, with good and bad input.
+"""Transactional offset commits on the wire: in every version, with valid and invalid input.
 
-Asked of Apache Kafka too (`--broker=kafka`), but for what is marked.
+Also run against Apache Kafka (`--broker=kafka`), except marked tests.
 """
 
 from __future__ import annotations
@@ -144,16 +144,16 @@ def add(producer: TransactionalProducer, group: str) -> ErrorCode:
 
 
 def stored(connection: WireConnection, group: str, topic: str, *partitions: int) -> list[int]:
-    told = fetch(connection, group, {topic: list(partitions)})
-    assert isinstance(told, dict)
-    return [told[topic, index][0] for index in partitions]
+    fetched = fetch(connection, group, {topic: list(partitions)})
+    assert isinstance(fetched, dict)
+    return [fetched[topic, index][0] for index in partitions]
 
 
 # -- commit and abort
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_offsets_hold_with_the_transaction_in_any_version(
+def test_offsets_are_committed_with_the_transaction_in_any_version(
     connection: WireConnection, producer: TransactionalProducer, group: str, topic: str, version: int
 ) -> None:
     epoch = 0 if version >= 2 else -1
@@ -187,7 +187,7 @@ def test_offsets_go_with_the_transaction_in_any_version(
     }
 
 
-def test_a_transaction_holds_offsets_of_several_groups_and_records(
+def test_a_transaction_contains_offsets_of_several_groups_and_records(
     connection: WireConnection, producer: TransactionalProducer, topic: str
 ) -> None:
     groups = [new_name("readers") for _ in range(3)]
@@ -201,7 +201,7 @@ def test_a_transaction_holds_offsets_of_several_groups_and_records(
     assert [stored(connection, group, topic, 0) for group in groups] == [[0], [1], [2]]
 
 
-def test_the_last_of_several_commits_holds(
+def test_the_last_of_several_commits_counts(
     connection: WireConnection, producer: TransactionalProducer, group: str, topic: str
 ) -> None:
     for offset in (5, 9, 7):
@@ -248,8 +248,8 @@ def test_older_versions_must_have_added_the_group(
 
     errors = ask_to_commit(connection, producer, group, {topic: {0: 7}}, version=version)
 
-    told = ErrorCode.TRANSACTION_ABORTABLE if version >= 4 else ErrorCode.INVALID_TXN_STATE
-    assert errors == {(topic, 0): told}
+    fetched = ErrorCode.TRANSACTION_ABORTABLE if version >= 4 else ErrorCode.INVALID_TXN_STATE
+    assert errors == {(topic, 0): fetched}
     producer.commit()
     assert stored(connection, group, topic, 0) == [-1]
 
@@ -281,7 +281,7 @@ def test_a_producer_that_was_replaced_may_not_commit(
     assert errors == {(topic, 0): ErrorCode.INVALID_PRODUCER_EPOCH}
 
 
-def test_a_producer_that_nobody_knows_may_not_commit(
+def test_an_unknown_producer_cannot_commit(
     connection: WireConnection, producer: TransactionalProducer, group: str, topic: str
 ) -> None:
     def ask_as(**fields: Any) -> ErrorCode:
@@ -296,7 +296,7 @@ def test_a_producer_that_nobody_knows_may_not_commit(
 def test_a_fenced_transaction_leaves_no_offsets(
     connection: WireConnection, producer: TransactionalProducer, group: str, topic: str
 ) -> None:
-    """A second instance of the producer aborts what the first one had begun."""
+    """A second instance of the producer aborts the transaction of the first."""
     assert commit_in(producer, group, topic, {0: 7}) == {NONE}
     producer.init()
 
@@ -307,7 +307,7 @@ def test_a_fenced_transaction_leaves_no_offsets(
 
 
 @pytest.mark.parametrize("version", range(7, 11))
-def test_whoever_wants_stable_offsets_is_told_which_are_not(
+def test_a_fetch_of_stable_offsets_returns_an_error_for_unstable_ones(
     connection: WireConnection, producer: TransactionalProducer, group: str, topic: str, version: int
 ) -> None:
     commit(connection, group, {topic: {0: 3, 1: 4}})
@@ -338,10 +338,10 @@ def test_offsets_of_other_groups_are_stable(
     producer.abort()
 
 
-# -- what is newer
+# -- order of commits
 
 
-def test_an_offset_that_was_committed_meanwhile_is_kept(
+def test_an_offset_that_was_committed_in_between_is_kept(
     connection: WireConnection, producer: TransactionalProducer, group: str, topic: str
 ) -> None:
     commit_in(producer, group, topic, {0: 7, 1: 7})
@@ -353,7 +353,7 @@ def test_an_offset_that_was_committed_meanwhile_is_kept(
     assert stored(connection, group, topic, 0, 1) == [5, 7]
 
 
-def test_of_two_transactions_the_later_commit_holds_whichever_ends_first(
+def test_of_two_transactions_the_later_commit_counts_whichever_ends_first(
     connection: WireConnection,
     producer: TransactionalProducer,
     other: TransactionalProducer,
@@ -467,7 +467,7 @@ def test_a_static_member_that_was_replaced_may_not_commit(
         return commit_in(producer, group, topic, {0: 7}, generation_id=joined.generation_id, **fields)
 
     assert ask_as("the one before") == {ErrorCode.FENCED_INSTANCE_ID}
-    assert ask_as(joined.member_id) == {NONE}  # though it has not been given its partitions yet
+    assert ask_as(joined.member_id) == {NONE}  # although it has no assignment yet
     producer.abort()
     leaving = LeaveGroupRequest(
         group_id=group,
@@ -485,7 +485,7 @@ def test_a_producer_need_not_say_for_which_member_it_commits(
     topic: str,
     version: int,
 ) -> None:
-    """Before v3 it cannot, and is trusted: its transactional id stands for the partitions that it reads."""
+    """Before v3 there is no member id: the transactional id identifies the partitions that it reads."""
     assert commit_in(producer, group, topic, {0: 7}, version=version) == {NONE}
     producer.commit()
 
@@ -531,7 +531,7 @@ def test_members_of_newer_groups_commit_with_their_epoch(
 # -- deleting
 
 
-def test_deleting_an_offset_deletes_what_is_pending(
+def test_deleting_an_offset_deletes_its_pending_commits(
     connection: WireConnection, producer: TransactionalProducer, group: str, topic: str
 ) -> None:
     commit(connection, group, {topic: {0: 3}})
@@ -548,7 +548,7 @@ def test_deleting_an_offset_deletes_what_is_pending(
     assert stored(connection, group, topic, 0, 1, 2) == [-1, -1, 7]
 
 
-def test_deleting_a_group_deletes_what_is_pending(
+def test_deleting_a_group_deletes_its_pending_commits(
     connection: WireConnection, producer: TransactionalProducer, group: str, topic: str
 ) -> None:
     commit_in(producer, group, topic, {0: 7})
@@ -561,7 +561,7 @@ def test_deleting_a_group_deletes_what_is_pending(
     assert describe(connection, group).error_code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_deleting_a_topic_deletes_what_is_pending(
+def test_deleting_a_topic_deletes_its_pending_commits(
     connection: WireConnection, producer: TransactionalProducer, group: str, topic: str
 ) -> None:
     commit_in(producer, group, topic, {0: 7})
@@ -577,7 +577,7 @@ def test_deleting_a_topic_deletes_what_is_pending(
     assert stored(connection, group, topic, 0) == [-1]
 
 
-# -- markers, and what stays
+# -- markers and records
 
 
 def test_a_marker_by_hand_ends_a_transaction_of_offsets(

@@ -1,6 +1,7 @@
-"""Transactions on the wire: found and begun, in every version, with good and bad input.
+"""Transactions on the wire: FindCoordinator, InitProducerId and the start of a transaction, with valid and invalid
+input.
 
-Asked of Apache Kafka too (`--broker=kafka`), but for what is marked.
+Also run against Apache Kafka (`--broker=kafka`), except marked tests.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def topic(topic_written: str) -> str:
 
 @pytest.fixture
 def transactional_id(connection: WireConnection) -> str:
-    """One that nobody has used yet."""
+    """An unused transactional id."""
     name = new_name("writer")
     await_transactions(connection, name)
     return name
@@ -88,7 +89,7 @@ def test_a_coordinator_is_found_in_any_version(
         assert [each.key for each in found] == keys
 
 
-def test_the_topic_of_transactions_is_as_kafka_has_it(
+def test_the_transaction_state_topic_has_kafkas_settings(
     connection: WireConnection, transactional_id: str
 ) -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=STATE_TOPIC)])
@@ -125,7 +126,7 @@ def test_every_init_raises_the_epoch(connection: WireConnection, transactional_i
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_ids_are_new_for_everybody(connection: WireConnection, transactional_id: str, version: int) -> None:
+def test_producer_ids_are_unique(connection: WireConnection, transactional_id: str, version: int) -> None:
     found = [
         init(connection, transactional_id, version=version),
         init(connection, new_name("writer"), version=version),
@@ -151,10 +152,10 @@ def test_an_init_with_bad_input_is_refused(
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_a_producer_goes_on_with_the_epoch_it_gives(
+def test_a_producer_continues_with_its_epoch(
     connection: WireConnection, transactional_id: str, version: int
 ) -> None:
-    """KIP-360: one that failed asks for a new epoch, and may ask again when the answer is lost."""
+    """KIP-360: a failed producer requests a new epoch, and may retry if the response is lost."""
     mine = init(connection, transactional_id, version=version).producer_id
 
     def go_on(producer_id: int, producer_epoch: int) -> Identity:
@@ -181,7 +182,7 @@ def test_a_producer_goes_on_with_the_epoch_it_gives(
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_whoever_is_not_known_gets_an_id_of_its_own(
+def test_an_unknown_producer_gets_a_new_id(
     connection: WireConnection, transactional_id: str, version: int
 ) -> None:
     known = init(connection, None, version=version)
@@ -211,7 +212,7 @@ def test_an_init_aborts_an_open_transaction_first(
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_who_goes_on_with_its_epoch_aborts_its_own_transaction(
+def test_a_producer_that_continues_with_its_epoch_aborts_its_own_transaction(
     connection: WireConnection, producer: TransactionalProducer, topic: str, version: int
 ) -> None:
     producer.send(topic, b"open")
@@ -228,7 +229,7 @@ def test_who_goes_on_with_its_epoch_aborts_its_own_transaction(
 
 @pytest.mark.penstock_only("Kafka looks at the id alone, and rolls back")
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_who_was_replaced_does_not_abort_what_its_successor_has_open(
+def test_a_fenced_producer_does_not_abort_the_transaction_of_its_successor(
     connection: WireConnection, producer: TransactionalProducer, topic: str, version: int
 ) -> None:
     producer.send(topic, b"open")
@@ -359,7 +360,7 @@ def test_brokers_add_to_several_transactions_at_once(
 
 @pytest.mark.penstock_only("Kafka never answers")
 @pytest.mark.parametrize("version", [4, 5])
-def test_a_request_about_no_transaction_is_answered(
+def test_a_request_without_transactions_gets_a_response(
     connection: WireConnection, transactional_id: str, version: int
 ) -> None:
     assert add_batched(connection, version=version) == {}

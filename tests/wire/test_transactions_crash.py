@@ -1,6 +1,6 @@
-"""Transactions of a broker that is killed, and of topics that are deleted: each is ended as it was decided.
+"""Transactions of a killed broker, and of deleted topics: each is completed as it was decided.
 
-Asked of Apache Kafka too (`--broker=kafka`), but for what is marked.
+Also run against Apache Kafka (`--broker=kafka`), except marked tests.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PARTITIONS = 8
 
 @pytest.mark.penstock_only("Kafka 4.3 sometimes calls them complete without having written all markers")
 @pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "abort"])
-def test_what_was_decided_before_a_crash_is_done_after_it(broker: Broker, is_commit: bool) -> None:
+def test_a_decision_before_a_crash_is_completed_after_it(broker: Broker, is_commit: bool) -> None:
     names = [f"writer-{number}" for number in range(6)]
     with WireConnection(broker.port) as connection:
         create_topic(connection, "orders", partitions=PARTITIONS)
@@ -41,8 +41,8 @@ def test_what_was_decided_before_a_crash_is_done_after_it(broker: Broker, is_com
         for producer in several:
             for partition in range(PARTITIONS):
                 producer.send("orders", producer.transactional_id.encode(), partition=partition)
-        told = [producer.end(committed=is_commit) for producer in several]
-        assert {each.error for each in told} == {NONE}
+        ended = [producer.end(committed=is_commit) for producer in several]
+        assert {each.error for each in ended} == {NONE}
     broker.kill()  # while markers are on their way, or before
     broker.start()
 
@@ -54,7 +54,7 @@ def test_what_was_decided_before_a_crash_is_done_after_it(broker: Broker, is_com
             data = read(connection, "orders", partition=partition)
             assert data.last_stable_offset == data.high_watermark
             assert committed_values(data) == ([name.encode() for name in names] if is_commit else [])
-        for producer, identity in zip(several, told, strict=True):
+        for producer, identity in zip(several, ended, strict=True):
             producer.connection = connection
             assert producer.end(committed=is_commit) == identity, "asked again, because the answer was lost"
             producer.go_on_with(identity)
@@ -62,7 +62,7 @@ def test_what_was_decided_before_a_crash_is_done_after_it(broker: Broker, is_com
             producer.commit()
 
 
-def test_what_was_open_in_a_crash_can_be_ended_after_it(broker: Broker) -> None:
+def test_a_transaction_that_was_open_in_a_crash_can_be_ended_after_it(broker: Broker) -> None:
     with WireConnection(broker.port) as connection:
         create_topic(connection, "orders")
         kept, dropped, forgotten = (
@@ -132,7 +132,7 @@ def test_a_topic_that_is_deleted_does_not_keep_a_transaction_from_ending(
     assert committed_values(read(connection, other)) == ([b"a"] if is_commit else [])
 
 
-def test_a_topic_that_is_made_anew_gets_the_marker_and_nothing_else(
+def test_a_recreated_topic_gets_the_marker_and_nothing_else(
     producing_connection: WireConnection, producer: TransactionalProducer, topic_written: str
 ) -> None:
     connection, topic = producing_connection, topic_written

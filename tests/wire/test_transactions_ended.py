@@ -1,6 +1,6 @@
 """Transactions that end: in every version, once and again, rightly and wrongly.
 
-Asked of Apache Kafka too (`--broker=kafka`).
+Also run against Apache Kafka (`--broker=kafka`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def test_an_end_is_the_same_twice_but_not_the_other_way(
 
 
 @pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "abort"])
-def test_an_end_tells_the_epoch_to_go_on_with(
+def test_the_response_to_an_end_contains_the_next_epoch(
     connection: WireConnection, producer: TransactionalProducer, topic: str, is_commit: bool
 ) -> None:
     """KIP-890: the end of every transaction raises the epoch."""
@@ -140,7 +140,7 @@ def test_a_transaction_is_ended_by_the_producer_of_this_epoch(
     ("produce_version", "end_version", "is_epoch_raised"),
     [(11, 5, True), (12, 4, False), (12, 5, True), (11, 4, False)],
 )
-def test_who_ends_a_transaction_decides_about_the_epoch(
+def test_the_version_of_end_txn_determines_the_next_epoch(
     connection: WireConnection,
     producer: TransactionalProducer,
     topic: str,

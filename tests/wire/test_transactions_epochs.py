@@ -1,6 +1,6 @@
-"""When the epochs of a producer id are used up it gets another id, and nobody is lost on the way (KIP-360, KIP-890).
+"""When the epochs of a producer id are exhausted, the producer gets another id (KIP-360, KIP-890).
 
-Asked of Apache Kafka too (`--broker=kafka`).
+Also run against Apache Kafka (`--broker=kafka`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, I
 
 NONE = ErrorCode.NONE
 LAST_EPOCH = 2**15 - 2
-"""One more is kept, to lock out whoever has this one."""
+"""The next epoch, the last one, is reserved to fence the producer that has this one."""
 
 VERSION = 5
 IN_FLIGHT_MAX = 100
@@ -47,39 +47,39 @@ def exhausted(connection: WireConnection) -> TransactionalProducer:
         answered = connection.receive_payload()
         in_flight -= 1
         _, position = read_response_header(memoryview(answered), ApiKey.INIT_PRODUCER_ID, VERSION)
-        told, _ = codec(InitProducerIdResponse, VERSION).decode(answered, position)
-        if told.error_code is NONE:  # Kafka refuses while it writes the last one: CONCURRENT_TRANSACTIONS
-            assert (told.producer_id, told.producer_epoch) == (
+        renewed, _ = codec(InitProducerIdResponse, VERSION).decode(answered, position)
+        if renewed.error_code is NONE:  # Kafka refuses while it writes the last one: CONCURRENT_TRANSACTIONS
+            assert (renewed.producer_id, renewed.producer_epoch) == (
                 producer.producer_id,
                 producer.producer_epoch + 1,
             )
-            producer.producer_epoch = told.producer_epoch
+            producer.producer_epoch = renewed.producer_epoch
     assert in_flight == 0
     return producer
 
 
-def test_the_end_of_a_transaction_in_the_last_epoch_tells_another_id(
+def test_the_end_of_a_transaction_in_the_last_epoch_returns_another_id(
     connection: WireConnection, exhausted: TransactionalProducer, topic_written: str
 ) -> None:
     exhausted.send(topic_written, b"last")
     name, old_id = exhausted.transactional_id, exhausted.producer_id
 
-    told = exhausted.end(committed=True)
+    renewed = exhausted.end(committed=True)
     await_state(connection, name, "CompleteCommit")
 
-    assert (told.error, told.producer_epoch) == (NONE, 0)
-    assert told.producer_id != old_id
-    assert exhausted.end(committed=True) == told, "asked again"
+    assert (renewed.error, renewed.producer_epoch) == (NONE, 0)
+    assert renewed.producer_id != old_id
+    assert exhausted.end(committed=True) == renewed, "asked again"
     assert exhausted.end(committed=False) == (ErrorCode.INVALID_TXN_STATE, -1, -1)
     described = describe(connection, name)
-    assert Identity(NONE, described.producer_id, described.producer_epoch) == told
+    assert Identity(NONE, described.producer_id, described.producer_epoch) == renewed
     (known,) = producers_of(connection, topic_written).active_producers
     assert (known.producer_id, known.producer_epoch) == (old_id, LAST_EPOCH + 1)
 
-    exhausted.go_on_with(told)
+    exhausted.go_on_with(renewed)
     exhausted.send(topic_written, b"first")
     exhausted.commit()
-    assert exhausted.identity == (told.producer_id, 1)
+    assert exhausted.identity == (renewed.producer_id, 1)
     assert [content for _, content in seen(read(connection, topic_written))] == [
         [b"last"],
         "commit",
@@ -88,17 +88,17 @@ def test_the_end_of_a_transaction_in_the_last_epoch_tells_another_id(
     ]
 
 
-def test_a_producer_in_the_last_epoch_goes_on_with_another_id(
+def test_a_producer_in_the_last_epoch_continues_with_another_id(
     connection: WireConnection, exhausted: TransactionalProducer
 ) -> None:
     name, (old_id, last_epoch) = exhausted.transactional_id, exhausted.identity
 
-    told = init(connection, name, producer_id=old_id, producer_epoch=last_epoch)
+    renewed = init(connection, name, producer_id=old_id, producer_epoch=last_epoch)
 
-    assert (told.error, told.producer_epoch) == (NONE, 0)
-    assert told.producer_id != old_id
+    assert (renewed.error, renewed.producer_epoch) == (NONE, 0)
+    assert renewed.producer_id != old_id
     again = init(connection, name, producer_id=old_id, producer_epoch=last_epoch)
-    assert again == told
+    assert again == renewed
     stale = init(connection, name, producer_id=old_id, producer_epoch=last_epoch - 1)
     assert stale == (ErrorCode.PRODUCER_FENCED, -1, -1)
-    assert init(connection, name) == (NONE, told.producer_id, 1)
+    assert init(connection, name) == (NONE, renewed.producer_id, 1)

@@ -1,4 +1,4 @@
-"""Transactions listed and described, by every filter. Asked of Apache Kafka too (`--broker=kafka`)."""
+"""Transactions listed and described, by every filter. Also run against Apache Kafka (`--broker=kafka`)."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def ask_for_list(connection: WireConnection, version: int = 2, **filters: object
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_states_that_do_not_exist_are_told(
+def test_unknown_states_are_returned(
     connection: WireConnection, several: dict[str, TransactionalProducer], version: int
 ) -> None:
     mine = [several["Ongoing"].producer_id]
@@ -157,7 +157,7 @@ def test_several_are_described_at_once_and_in_order(
 
 
 @pytest.mark.penstock_only("Kafka describes a transaction as often as it is named")
-def test_a_small_request_does_not_become_an_answer_that_fills_memory(
+def test_a_small_request_does_not_cause_a_huge_response(
     connection: WireConnection, several: dict[str, TransactionalProducer]
 ) -> None:
     name = several["Ongoing"].transactional_id

@@ -1,6 +1,6 @@
-"""Markers, which end transactions in their partitions, and what partitions know of their producers.
+"""Transaction markers, and the producer state of partitions.
 
-Asked of Apache Kafka too (`--broker=kafka`), but for what is marked.
+Also run against Apache Kafka (`--broker=kafka`), except marked tests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VERSIONS = (1, 2)
 NONE = ErrorCode.NONE
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 STRANGER = 1 << 40
-"""The id of a producer that nobody was given."""
+"""A producer id that was never assigned."""
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_the_version_of_a_transaction_is_not_known_to_v1(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_partition_of_every_marker_is_answered(
+def test_every_partition_of_every_marker_has_a_result(
     connection: WireConnection, producer: TransactionalProducer, topic: str, version: int
 ) -> None:
     mine, epoch = producer.identity
@@ -200,7 +200,7 @@ def test_every_partition_of_every_marker_is_answered(
     ("producer_id", "producer_epoch", "transaction_version"),
     [(-1, 0, 0), (STRANGER, -1, 0), (STRANGER, 0, -1)],
 )
-def test_a_marker_of_nobody_is_refused(
+def test_a_marker_without_a_producer_is_refused(
     connection: WireConnection, topic: str, producer_id: int, producer_epoch: int, transaction_version: int
 ) -> None:
     error = write_one(connection, topic, producer_id, producer_epoch, transaction_version=transaction_version)
@@ -211,7 +211,7 @@ def test_a_marker_of_nobody_is_refused(
 
 @pytest.mark.penstock_only("Kafka never answers")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_marker_for_nothing_that_exists_does_not_keep_others_waiting(
+def test_a_marker_for_an_unknown_partition_does_not_delay_others(
     connection: WireConnection, producer: TransactionalProducer, topic: str, version: int
 ) -> None:
     mine, epoch = producer.identity
@@ -222,7 +222,7 @@ def test_a_marker_for_nothing_that_exists_does_not_keep_others_waiting(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_markers_of_one_producer_are_answered_together(
+def test_the_results_of_one_producers_markers_are_together(
     connection: WireConnection, producer: TransactionalProducer, topic: str, version: int
 ) -> None:
     mine, epoch = producer.identity
@@ -237,7 +237,7 @@ def test_the_markers_of_one_producer_are_answered_together(
 def test_a_marker_by_hand_ends_a_transaction_that_hangs(
     connection: WireConnection, producer: TransactionalProducer, topic: str
 ) -> None:
-    """As Kafka's tool for administrators does it: with what DescribeProducers tells."""
+    """As Kafka's admin tool does it, with the result of DescribeProducers."""
     producer.send(topic, b"a")
     found = known(connection, topic)
 
@@ -308,7 +308,7 @@ def test_every_partition_is_described(
 
 
 @pytest.mark.penstock_only("Kafka describes a partition as often as it is named")
-def test_a_small_request_does_not_become_an_answer_that_fills_memory(
+def test_a_small_request_does_not_cause_a_huge_response(
     connection: WireConnection, producer: TransactionalProducer, topic: str
 ) -> None:
     producer.send(topic, b"a")

@@ -21,12 +21,12 @@ from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.records import kernel
 from penstock.records.batch import Compression
-from penstock.testing.loop import EPOCH_MS
-from penstock.testing.simulation import Simulation
+from simulator.loop import EPOCH_MS
+from simulator.simulation import Simulation
 
 SYNCED = {"log.flush.interval.messages": "1"}
 IN_FLIGHT = 5
-LARGE = bytes(2 << 20)  # compressed to nothing, and too much to be looked at on the event loop
+LARGE = bytes(2 << 20)  # highly compressed, and too large for the event loop
 
 
 async def begin(client: ClientConnection) -> int:
@@ -83,14 +83,16 @@ def test_batches_that_are_on_their_way_together_stay_in_order(
                 *(send(client, producer, sequence, version=12) for sequence in range(1, IN_FLIGHT)),
             )
             assert answers == [(ErrorCode.NONE, offset + each) for each in range(IN_FLIGHT)]
-            producer = await commit(client, producer)  # and the next ones come before it is ended everywhere
+            producer = await commit(
+                client, producer
+            )  # and the next requests arrive before all markers are written
             offset += IN_FLIGHT + 1
 
     simulate(main, properties=properties)
 
 
 def test_batches_of_two_connections_are_written_once_and_in_order() -> None:
-    """As of a producer whose connection broke: the first one has not been given up here yet."""
+    """As from a producer whose connection was lost: the first request is still in progress."""
 
     async def main(world: Simulation) -> None:
         one, two = await world.connect(), await world.connect()

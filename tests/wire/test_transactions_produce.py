@@ -1,7 +1,6 @@
-"""Produce in transactions: in every version, before, in and after a transaction, by the right and the wrong producer.
+"""Transactional produce: in every version, before, in and after a transaction, by the right and the wrong producer.
 
-Nothing of a refused batch reaches the log. Asked of Apache Kafka too (`--broker=kafka`),
-but for what is marked.
+A refused batch leaves no trace in the log. Also run against Apache Kafka (`--broker=kafka`), except marked tests.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def topic(topic_written: str) -> str:
 
 
 def not_added(version: int) -> ErrorCode:
-    """What a producer is told that did not add the partition: clients that know the code abort, and go on."""
+    """The error for a partition that was not added: clients that know the code abort and continue."""
     return ErrorCode.TRANSACTION_ABORTABLE if version >= VERIFYING else ErrorCode.INVALID_TXN_STATE
 
 
@@ -130,7 +129,7 @@ def test_a_partition_that_does_not_exist_is_unknown(
 
 
 @pytest.mark.parametrize("version", [9, *EITHER])
-def test_every_partition_of_a_request_is_answered(
+def test_every_partition_of_a_request_has_a_result(
     connection: WireConnection, producer: TransactionalProducer, topic: str, version: int
 ) -> None:
     begin(producer, topic, 0, version=version)
@@ -190,7 +189,7 @@ def several(
     return {each.index: each.error_code for each in answered.partition_responses}
 
 
-# -- who may write
+# -- producer checks
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -309,7 +308,7 @@ def test_bad_batches_are_bad_in_transactions_too(
 
 @pytest.mark.penstock_only("Kafka writes it, and no transaction will ever end for it")
 @pytest.mark.parametrize("version", [9, *EITHER])
-def test_a_transactional_batch_of_nobody_is_refused(
+def test_a_transactional_batch_without_a_producer_id_is_refused(
     connection: WireConnection, producer: TransactionalProducer, topic: str, version: int
 ) -> None:
     nobody = batch(b"a", is_transactional=True)
@@ -396,8 +395,8 @@ def test_newer_producers_count_from_zero_in_every_transaction(
 def test_the_first_batch_of_an_unknown_producer(
     connection: WireConnection, producer: TransactionalProducer, topic: str, version: int
 ) -> None:
-    """Retention may have taken what a producer wrote before, so that it goes on in the middle. Newer producers do not:
-    they count from zero in every transaction, so this can only be a batch that overtook another."""
+    """Retention may have deleted the earlier batches of a producer, so any sequence is accepted. Newer producers
+    start at 0 in every transaction, so for them it can only be a batch that overtook another."""
     begin(producer, topic, version=version)
 
     if version >= ADDING:

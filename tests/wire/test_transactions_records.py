@@ -1,6 +1,6 @@
-"""What transactions leave in logs, byte by byte: markers, records of `__transaction_state` and of `__consumer_offsets`.
+"""The bytes of transactions in logs: markers, records of `__transaction_state` and of `__consumer_offsets`.
 
-Built here from nothing but `struct`, so that it cannot be wrong together with the broker. Asked of Apache Kafka too
+The expected bytes are built here with `struct` only, independently of the broker. Also run against Apache Kafka
 (`--broker=kafka`).
 """
 
@@ -97,7 +97,7 @@ def test_a_marker_is_one_control_record(
 
 
 class State(NamedTuple):
-    """What a record says, but for its times."""
+    """The fields of a record, without its timestamps."""
 
     producer_id: int
     producer_epoch: int
@@ -133,7 +133,7 @@ def _topic(name: str, partitions: list[int]) -> bytes:
 
 
 def states_of(connection: WireConnection, transactional_id: str) -> list[bytes | None]:
-    """The values of all records about one transactional id; each must stand in a batch of its own."""
+    """The values of all records of one transactional id; each must have its own batch."""
     name = transactional_id.encode()
     key = struct.pack(">hh", 0, len(name)) + name
     found = []
@@ -245,9 +245,7 @@ def test_records_of_an_init_that_aborts(
     )
 
 
-def test_records_of_a_transaction_of_nothing(
-    connection: WireConnection, producer: TransactionalProducer
-) -> None:
+def test_records_of_an_empty_transaction(connection: WireConnection, producer: TransactionalProducer) -> None:
     mine, epoch = producer.identity
     producer.add({})
     producer.commit()
@@ -339,13 +337,13 @@ def test_records_of_offsets_in_a_transaction(
     names = _text(group) + _text(topic)
     assert first.key == struct.pack(">h", 1) + names + struct.pack(">i", 0)
     assert second.key == struct.pack(">h", 1) + names + struct.pack(">i", 1)
-    for record, said in [
+    for record, prefix in [
         (first, struct.pack(">hqi", 4, 7, -1) + b"\7a note"),
         (second, struct.pack(">hqi", 4, 8, 3) + b"\1"),
     ]:
-        value, at = record.value or b"", len(said)
+        value, at = record.value or b"", len(prefix)
         (committed_ms,) = struct.unpack_from(">q", value, at)
-        assert value[:at] == said
+        assert value[:at] == prefix
         assert 0 < committed_ms <= offsets.max_timestamp
         # Kafka leaves the topic's id out of offsets in transactions, and only there.
         assert value[at + 8 :] in (b"\0", b"\1\0\x10" + topic_id_of(connection, topic))

@@ -1,6 +1,6 @@
 """Transactions that time out, ids that expire, and clusters of older transaction versions.
 
-Asked of Apache Kafka too (`--broker=kafka`).
+Also run against Apache Kafka (`--broker=kafka`).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def topic(connection: WireConnection) -> str:
 
 
 @pytest.mark.parametrize("version", [VERIFYING, ADDING])
-def test_a_transaction_that_takes_too_long_is_aborted(
+def test_a_transaction_that_times_out_is_aborted(
     connection: WireConnection, topic: str, version: int
 ) -> None:
     slow = TransactionalProducer.started(connection, new_name("slow"), timeout_ms=SHORT_MS)
@@ -102,7 +102,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(
     assert again == (NONE, mine, epoch + 1), "and so it can go on"
 
 
-def test_a_transaction_of_nothing_takes_too_long_as_well(connection: WireConnection) -> None:
+def test_an_empty_transaction_times_out_too(connection: WireConnection) -> None:
     slow = TransactionalProducer.started(connection, new_name("slow"), timeout_ms=SHORT_MS)
     slow.add({})
 
@@ -137,9 +137,9 @@ def test_ids_expire_but_not_those_in_a_transaction(tmp_path: Any, make_broker: A
             )
             busy.send("orders", b"a")
             done.send("orders", b"b")
-            told = done.end(committed=True)
-            assert told.error is NONE
-            done.go_on_with(told)
+            renewed = done.end(committed=True)
+            assert renewed.error is NONE
+            done.go_on_with(renewed)
             wait_until(lambda: list(listed(connection)) == ["busy"], "the others are gone")
 
             for gone in (done, idle):
@@ -260,8 +260,8 @@ def test_clusters_of_every_transaction_version_serve_older_producers(broker: Bro
         1,
     ],
 )
-def test_newer_producers_are_served_whatever_the_cluster_says(broker: Broker, level: int) -> None:
-    """Clients ask for the level and keep to it; one that asked before a downgrade goes on."""
+def test_newer_producers_work_with_any_transaction_version(broker: Broker, level: int) -> None:
+    """Clients read the level once; one that read it before a downgrade continues."""
     with WireConnection(broker.port) as connection:
         create_topic(connection, "orders")
         assert set_level(connection, level, SAFE_DOWNGRADE) is NONE

@@ -1,7 +1,7 @@
-"""Transactions that somebody else decides over (KIP-939): they have no timeout, and outlive their producer.
+"""Two-phase commit (KIP-939): transactions without a timeout, which outlive their producer.
 
-Asked of Apache Kafka too (`--broker=kafka`), as far as Kafka 4.3 has it: it serves InitProducerId v6 only where
-unstable versions are enabled, and no prepared transaction can be kept.
+Also run against Apache Kafka (`--broker=kafka`), as far as Kafka 4.3 supports it: it serves InitProducerId v6 only if
+unstable versions are enabled, and cannot keep prepared transactions.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def topic(connection: WireConnection) -> str:
 
 @pytest.fixture
 def producer(connection: WireConnection) -> TransactionalProducer:
-    """One that has somebody else decide."""
+    """A producer with two-phase commit."""
     name = new_name("prepared")
     await_transactions(connection, name)
     first = come(connection, name)
@@ -113,7 +113,7 @@ def producer(connection: WireConnection) -> TransactionalProducer:
 
 
 def taken_over(producer: TransactionalProducer, answer: Answer) -> TransactionalProducer:
-    """Who has come back for a producer."""
+    """A new instance of a producer."""
     assert answer.error is NONE
     return TransactionalProducer(
         producer.connection,
@@ -124,7 +124,7 @@ def taken_over(producer: TransactionalProducer, answer: Answer) -> Transactional
     )
 
 
-def test_whoever_asks_for_it_has_no_timeout(connection: WireConnection) -> None:
+def test_a_two_phase_transaction_has_no_timeout(connection: WireConnection) -> None:
     name = new_name("prepared")
     await_transactions(connection, name)
     mine = come(connection, name, enable_2pc=False)
@@ -174,7 +174,7 @@ def test_it_does_not_time_out(
     assert committed_values(read(connection, topic)) == [b"prepared"]
 
 
-def test_who_does_not_keep_it_rolls_it_back(
+def test_a_producer_that_does_not_keep_the_prepared_transaction_aborts_it(
     connection: WireConnection, producer: TransactionalProducer, topic: str
 ) -> None:
     producer.send(topic, b"forgotten")
@@ -191,7 +191,7 @@ def test_who_does_not_keep_it_rolls_it_back(
 
 @keeps
 @pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "abort"])
-def test_who_comes_back_learns_which_transaction_is_open_and_ends_it(
+def test_a_returning_producer_gets_the_open_transaction_and_ends_it(
     connection: WireConnection, producer: TransactionalProducer, topic: str, is_commit: bool
 ) -> None:
     producer.send(topic, b"prepared")
@@ -219,7 +219,7 @@ def test_who_comes_back_learns_which_transaction_is_open_and_ends_it(
 
 
 @keeps
-def test_without_an_open_transaction_there_is_nothing_to_keep(
+def test_without_an_open_transaction_keep_prepared_changes_nothing(
     connection: WireConnection, producer: TransactionalProducer, topic: str
 ) -> None:
     mine, epoch = producer.identity

@@ -1,4 +1,4 @@
-"""What tests of Penstock's own client share: three nodes of Apache Kafka, whatever else the tests run against."""
+"""Fixtures of the tests of Penstock's own client: three nodes of Apache Kafka, whatever broker other tests use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.kafka_cluster import KafkaCluster
 def running_kafka_cluster(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[KafkaCluster]:
-    """Started once for all tests of a process; take `kafka_cluster` instead."""
+    """Started once per process; use `kafka_cluster` instead."""
     cluster = KafkaCluster(
         tmp_path_factory.mktemp("kafka-cluster"), libs=request.config.getoption("--kafka-libs")
     )
@@ -26,6 +26,6 @@ def running_kafka_cluster(
 
 @pytest.fixture
 def kafka_cluster(running_kafka_cluster: KafkaCluster) -> KafkaCluster:
-    """Three nodes of Apache Kafka, all alive: what a test kills is started again before the next."""
+    """Three running nodes of Apache Kafka. Nodes that a test kills are restarted before the next."""
     running_kafka_cluster.heal()
     return running_kafka_cluster

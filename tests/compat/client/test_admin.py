@@ -1,4 +1,4 @@
-"""Admin's tour of a real broker: the same against Penstock as against Apache Kafka."""
+"""Admin on a real broker: the same results from Penstock and from Apache Kafka."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def topic(admin: Admin) -> str:
     return name
 
 
-def test_topics_are_made_described_grown_and_deleted(admin: Admin) -> None:
+def test_topics_are_created_described_grown_and_deleted(admin: Admin) -> None:
     name = new_name("made")
 
     tried = admin.create_topic(name, 2, 1, {"retention.ms": 60_000}, validate_only=True)
@@ -46,14 +46,14 @@ def test_topics_are_made_described_grown_and_deleted(admin: Admin) -> None:
     assert [partition.leader for partition in described.partitions] == [1, 1]
     assert described.authorized_operations
     admin.create_partitions({name: 3})
-    # Kafka's brokers hear of what the controller decided a moment after it has answered.
-    wait_until(lambda: len(admin.describe_topic(name).partitions) == 3, "the partition is there")
+    # Kafka's brokers apply the controller's decision a moment after its response.
+    wait_until(lambda: len(admin.describe_topic(name).partitions) == 3, "the partition exists")
     assert name in [topic.name for topic in admin.list_topics()]
     admin.delete_topics(ids=[made.topic_id or ""])
-    wait_until(lambda: name not in [topic.name for topic in admin.list_topics()], "the topic is gone")
+    wait_until(lambda: name not in [topic.name for topic in admin.list_topics()], "the topic is deleted")
 
 
-def test_several_topics_fail_by_name(admin: Admin, topic: str) -> None:
+def test_failures_are_reported_per_topic(admin: Admin, topic: str) -> None:
     new = new_name("made")
 
     with pytest.raises(errors.ItemsFailed) as failed:
@@ -72,17 +72,17 @@ def test_several_topics_fail_by_name(admin: Admin, topic: str) -> None:
         admin.create_topic(new_name("made"), 1, 9)
 
 
-def test_settings_are_told_and_altered(admin: Admin, topic: str) -> None:
+def test_settings_are_described_and_altered(admin: Admin, topic: str) -> None:
     resource = ConfigResource.topic(topic)
 
     admin.alter_config(resource, {"retention.ms": 60_000}, append={"cleanup.policy": "compact"})
     wait_until(lambda: not admin.describe_config(resource)["retention.ms"].is_default, "it is set")
-    told = admin.describe_config(resource, names=["retention.ms", "cleanup.policy"], synonyms=True)
+    described = admin.describe_config(resource, names=["retention.ms", "cleanup.policy"], synonyms=True)
     admin.alter_config(resource, unset=["retention.ms", "cleanup.policy"])
 
-    assert (told["retention.ms"].value, told["retention.ms"].source.name) == ("60000", "TOPIC")
-    assert told["cleanup.policy"].value == "delete,compact"
-    assert told["retention.ms"].synonyms
+    assert (described["retention.ms"].value, described["retention.ms"].source.name) == ("60000", "TOPIC")
+    assert described["cleanup.policy"].value == "delete,compact"
+    assert described["retention.ms"].synonyms
     wait_until(lambda: admin.describe_config(resource)["retention.ms"].is_default, "it is as before")
     brokers = admin.describe_configs(
         [ConfigResource.broker(1), ConfigResource.all_brokers()], documentation=True
@@ -96,7 +96,7 @@ def test_settings_are_told_and_altered(admin: Admin, topic: str) -> None:
         admin.describe_config(ConfigResource.topic(MISSING))
 
 
-def test_offsets_are_told_by_end_and_time_and_records_deleted(
+def test_offsets_are_listed_by_position_and_time_and_records_deleted(
     admin: Admin, cluster: Broker, topic: str
 ) -> None:
     write(cluster.bootstrap, topic, ["a", "b", "c"], partition=0)
@@ -120,7 +120,7 @@ def test_offsets_are_told_by_end_and_time_and_records_deleted(
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_is_told_with_its_members_and_lag(
+def test_a_group_is_described_with_its_members_and_lag(
     admin: Admin, cluster: Broker, topic: str, protocol: str
 ) -> None:
     write(cluster.bootstrap, topic, ["a", "b", "c"], partition=0)
@@ -168,7 +168,7 @@ def test_a_group_is_told_with_its_members_and_lag(
         admin.describe_group(group)
 
 
-def test_members_are_removed_from_outside(admin: Admin, cluster: Broker, topic: str) -> None:
+def test_members_are_removed_by_an_operator(admin: Admin, cluster: Broker, topic: str) -> None:
     group = new_name("group")
     with Consumer(
         topic, bootstrap_servers=cluster.bootstrap, group=group, group_instance_id="worker-1"
@@ -181,7 +181,7 @@ def test_members_are_removed_from_outside(admin: Admin, cluster: Broker, topic: 
         assert admin.describe_group(group).members == ()
 
 
-def test_transactions_and_their_producers_are_told_and_ended(
+def test_transactions_and_their_producers_are_described_and_terminated(
     admin: Admin, cluster: Broker, topic: str
 ) -> None:
     name = new_name("transactional")
@@ -203,7 +203,7 @@ def test_transactions_and_their_producers_are_told_and_ended(
         admin.describe_transaction(MISSING)
 
 
-def test_the_cluster_its_quorum_features_and_directories_are_told(
+def test_the_cluster_its_quorum_features_and_directories_are_described(
     admin: Admin, cluster: Broker, topic: str
 ) -> None:
     described = admin.describe_cluster(include_fenced=True)
@@ -226,7 +226,7 @@ def test_the_cluster_its_quorum_features_and_directories_are_told(
         admin.alter_replica_log_dirs({(topic, 0, 1): "/no/such/directory"})
 
 
-async def test_the_async_face_does_the_same(cluster: Broker) -> None:
+async def test_the_asyncio_admin_does_the_same(cluster: Broker) -> None:
     name = new_name("async")
     async with aio.Admin({"bootstrap.servers": cluster.bootstrap}) as admin:
         await admin.create_topic(name)
@@ -236,7 +236,7 @@ async def test_the_async_face_does_the_same(cluster: Broker) -> None:
         await admin.delete_topic(name)
 
 
-def test_no_broker_is_told_within_the_time_that_the_call_was_given() -> None:
+def test_an_unreachable_broker_is_reported_within_the_timeout() -> None:
     with (
         Admin("127.0.0.1:1", default_api_timeout_ms=1_000, request_timeout_ms=500) as admin,
         pytest.raises(errors.NoBrokersAvailable, match=r"127\.0\.0\.1:1"),

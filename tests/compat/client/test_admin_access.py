@@ -1,4 +1,4 @@
-"""What only Apache Kafka serves so far, asked by Admin and by the commands: access, quotas, users, tokens, moves."""
+"""What only Apache Kafka serves so far, through Admin and the commands: ACLs, quotas, users, tokens, reassignments."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ SETTINGS = {
         "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     ),
 }
-LOGIN_PORT = "test.login.port"  # which Kafka does not know, and passes over
+LOGIN_PORT = "test.login.port"  # Kafka does not know it, and ignores it
 
 Run = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[KafkaBroker]:
-    """A broker that checks access, with a second listener for users who log in by a password."""
+    """A broker with ACLs and a second listener for users with a password."""
     libs = request.config.getoption("--kafka-libs")
     broker = KafkaBroker(tmp_path_factory.mktemp("access"), settings=SETTINGS, libs=libs)
     listeners = {"PLAINTEXT": broker.port, "LOGIN": free_port(), "CONTROLLER": broker.controller_port}
@@ -67,7 +67,7 @@ def admin(kafka: KafkaBroker) -> Iterator[Admin]:
 
 @pytest.fixture
 def run(kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs a command; its output."""
+    """Run a command; its output."""
     monkeypatch.setenv("PENSTOCK_BOOTSTRAP_SERVERS", kafka.bootstrap)
 
     def run(line: str, *, status: int = 0) -> str:
@@ -85,11 +85,11 @@ def rows(table: str) -> list[list[str]]:
 
 
 def soon(read: Callable[[], Any], expected: Any) -> None:
-    """The broker that is asked hears of a change a moment after the controller has made it."""
+    """The broker applies a change a moment after the controller has made it."""
     wait_until(lambda: read() == expected, f"{expected!r}")
 
 
-def test_access_is_allowed_told_and_taken_away(admin: Admin) -> None:
+def test_acls_are_created_described_and_deleted(admin: Admin) -> None:
     topic = new_name("topic")
     read = Acl(
         resource_type=AclResourceType.TOPIC,
@@ -120,7 +120,7 @@ def _fields(acl: Acl) -> dict[str, Any]:
     return {name: getattr(acl, name) for name in acl.__slots__}
 
 
-def test_quotas_are_set_told_and_removed(admin: Admin) -> None:
+def test_quotas_are_set_described_and_removed(admin: Admin) -> None:
     alice = QuotaEntity.of(user=new_name("alice"))
     everyone = QuotaEntity.of(user=None)
 
@@ -148,7 +148,7 @@ def test_users_get_passwords_and_lose_them(admin: Admin) -> None:
         admin.delete_password(user)
 
 
-def test_a_user_logs_in_by_the_new_password_and_makes_tokens(admin: Admin, kafka: KafkaBroker) -> None:
+def test_a_user_logs_in_with_the_new_password_and_creates_tokens(admin: Admin, kafka: KafkaBroker) -> None:
     user, password = new_name("user"), "pass,word"
     admin.set_password(user, password)
     soon(lambda: user in admin.describe_users(), True)
@@ -172,12 +172,12 @@ def test_a_user_logs_in_by_the_new_password_and_makes_tokens(admin: Admin, kafka
         with pytest.raises(errors.DelegationTokenNotFound):
             own.renew_token(b"no such token")
     with pytest.raises(errors.BrokerError) as refused:
-        admin.create_token()  # who did not log in is nobody, and nobody gets no token
+        admin.create_token()  # an unauthenticated client is ANONYMOUS, which gets no token
     assert refused.value.code is not None
     assert "DELEGATION_TOKEN" in refused.value.code.name
 
 
-def test_where_a_share_group_begins_is_set_and_told(admin: Admin) -> None:
+def test_the_start_offsets_of_a_share_group_are_set_and_described(admin: Admin) -> None:
     topic, group = new_name("topic"), new_name("share")
     admin.create_topic(topic)
     where = TopicPartition(topic, 0)
@@ -196,12 +196,12 @@ def test_where_a_share_group_begins_is_set_and_told(admin: Admin) -> None:
 def _has_set(admin: Admin, group: str, where: TopicPartition) -> bool:
     try:
         admin.alter_share_group_offsets(group, {where: 0})
-    except errors.PenstockError:  # its topic may not be there yet
+    except errors.PenstockError:  # its topic may not exist yet
         return False
     return True
 
 
-def test_commands_of_access_tell_tables_and_json(run: Run) -> None:
+def test_acl_commands_print_tables_and_json(run: Run) -> None:
     topic = new_name("topic")
 
     added = run(f"acls add --allow User:alice --operation read --operation write --topic {topic}")
@@ -216,7 +216,7 @@ def test_commands_of_access_tell_tables_and_json(run: Run) -> None:
     run(f"acls remove --topic {topic}")
 
 
-def test_commands_of_quotas_tell_tables_and_json(run: Run) -> None:
+def test_quota_commands_print_tables_and_json(run: Run) -> None:
     user = new_name("user")
 
     done = run(f"quotas set --user {user} --client-id-default producer_byte_rate=1024")
@@ -227,7 +227,7 @@ def test_commands_of_quotas_tell_tables_and_json(run: Run) -> None:
         "quota": "producer_byte_rate",
         "value": 1024.0,
     }
-    wait_until(lambda: expected in json.loads(run("quotas list --json")), "the quota is told")
+    wait_until(lambda: expected in json.loads(run("quotas list --json")), "the quota is listed")
     table = run("quotas list")
     removed = json.loads(run(f"quotas unset --user {user} --client-id-default producer_byte_rate --json"))
 
@@ -236,29 +236,31 @@ def test_commands_of_quotas_tell_tables_and_json(run: Run) -> None:
     assert removed["removed"] == ["producer_byte_rate"]
 
 
-def test_commands_of_users_tell_tables_and_json(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_commands_print_tables_and_json(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 
     user = new_name("user")
     monkeypatch.setattr("sys.stdin", io.StringIO("secret\n"))
 
     done = run(f"users set-password {user}")
-    wait_until(lambda: user in run("users list --json"), "the user is told")
+    wait_until(lambda: user in run("users list --json"), "the user is listed")
     table = run("users list")
     deleted = json.loads(run(f"users delete-password {user} --json"))
     nothing = run(f"users set-password {user}", status=1)
 
-    assert done == f"{user} can log in by SCRAM-SHA-256\n"
+    assert done == f"{user} can log in with SCRAM-SHA-256\n"
     assert [user, "SCRAM-SHA-256", "8192"] in rows(table)
     assert deleted == {"user": user, "mechanism": "SCRAM-SHA-256"}
-    assert "no password was given" in nothing
+    assert "the password is empty" in nothing
 
 
-def test_commands_of_moves_and_elections_tell_tables_and_json(run: Run, admin: Admin, tmp_path: Path) -> None:
+def test_reassignment_and_election_commands_print_tables_and_json(
+    run: Run, admin: Admin, tmp_path: Path
+) -> None:
     topic = new_name("topic")
     admin.create_topic(topic)
     plan = tmp_path / "plan.json"
-    wait_until(lambda: topic in run("topics list"), "the topic is told")
+    wait_until(lambda: topic in run("topics list"), "the topic is listed")
     plan.write_text(run(f"reassign propose {topic} --brokers 1"))
 
     started = run(f"reassign start {plan} --throttle 1000000")

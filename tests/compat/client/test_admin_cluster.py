@@ -1,4 +1,4 @@
-"""Admin with three nodes of Apache Kafka: partitions that move, leaders that are elected, and a quorum of three."""
+"""Admin with three nodes of Apache Kafka: reassignments, leader elections, and a quorum of three."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def admin(kafka_cluster: KafkaCluster) -> Iterator[Admin]:
         yield admin
 
 
-def test_a_topic_that_was_just_made_is_found_whichever_node_is_asked(admin: Admin) -> None:
+def test_a_topic_just_created_is_found_on_every_node(admin: Admin) -> None:
     for _ in range(5):
         name = new_name("made")
         admin.create_topic(name, 3, 2)
@@ -33,7 +33,7 @@ def test_a_topic_that_was_just_made_is_found_whichever_node_is_asked(admin: Admi
         assert len(admin.topic_offsets([name])) == 3
 
 
-def test_partitions_move_and_the_move_is_told(admin: Admin) -> None:
+def test_partitions_are_reassigned_and_the_progress_is_shown(admin: Admin) -> None:
     topic = new_name("moved")
     admin.create_topic(topic, replicas=[[1, 2]])
     where = TopicPartition(topic, 0)
@@ -51,14 +51,14 @@ def test_partitions_move_and_the_move_is_told(admin: Admin) -> None:
     assert isinstance(unknown.value.failures[where], errors.InvalidReplicaAssignment)
 
 
-def test_the_preferred_leader_leads_again_when_it_is_elected(admin: Admin) -> None:
+def test_the_preferred_leader_leads_again_after_an_election(admin: Admin) -> None:
     topic = new_name("elected")
     admin.create_topic(topic, replicas=[[1, 2]])
     where = TopicPartition(topic, 0)
     wait_until(lambda: set(admin.describe_topic(topic).partitions[0].in_sync) == {1, 2}, "both are in sync")
     admin.reassign_partitions(
         {where: [2, 1]}
-    )  # the order changes, and with it who is preferred; the leader stays
+    )  # the order changes, and with it the preferred leader; the leader stays
     wait_until(lambda: admin.describe_topic(topic).partitions[0].replicas == (2, 1), "the order has changed")
 
     assert admin.elect_leaders([where]) == {where: None}
@@ -69,7 +69,7 @@ def test_the_preferred_leader_leads_again_when_it_is_elected(admin: Admin) -> No
     assert isinstance(failed.value.failures[where], errors.ElectionNotNeeded)
 
 
-def test_the_quorum_and_every_broker_are_told(admin: Admin) -> None:
+def test_the_quorum_and_every_broker_are_described(admin: Admin) -> None:
     quorum = admin.describe_quorum()
 
     assert [voter.id for voter in quorum.voters] == ALL
@@ -78,7 +78,7 @@ def test_the_quorum_and_every_broker_are_told(admin: Admin) -> None:
     assert list(admin.describe_log_dirs()) == ALL
 
 
-def test_controllers_are_asked_where_they_are_named(
+def test_controllers_are_used_if_they_are_configured(
     kafka_cluster: KafkaCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Admin(bootstrap_controllers=kafka_cluster.controllers) as admin:
@@ -91,7 +91,7 @@ def test_controllers_are_asked_where_they_are_named(
     assert "LeaderId:" in capsys.readouterr().out
 
 
-def test_the_commands_move_partitions_and_tell_of_it(
+def test_the_commands_reassign_partitions_and_show_it(
     kafka_cluster: KafkaCluster,
     admin: Admin,
     tmp_path: Path,

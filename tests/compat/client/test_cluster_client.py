@@ -1,4 +1,4 @@
-"""A client's way to a real cluster: what a scripted one cannot vouch for."""
+"""A client's connections to a real cluster: what scripted clusters cannot prove."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def create(client: ClusterClient, name: str, *, partitions: int = 1, repli
     assert [each.error_code for each in response.topics] == [ErrorCode.NONE]
 
 
-async def test_a_cluster_is_found_asked_and_left(cluster: Broker) -> None:
+async def test_connecting_to_a_cluster_sending_requests_and_closing(cluster: Broker) -> None:
     client = ClusterClient(AdminSettings.of(cluster.bootstrap))
     before = asyncio.all_tasks()
     name = new_name("orders")
@@ -44,7 +44,7 @@ async def test_a_cluster_is_found_asked_and_left(cluster: Broker) -> None:
     assert asyncio.all_tasks() == before
 
 
-async def test_a_topic_that_is_not_there_is_an_error(cluster: Broker) -> None:
+async def test_an_unknown_topic_is_an_error(cluster: Broker) -> None:
     client = ClusterClient(AdminSettings.of(cluster.bootstrap))
     try:
         with pytest.raises(errors.UnknownTopicOrPartition, match="nowhere"):
@@ -55,7 +55,7 @@ async def test_a_topic_that_is_not_there_is_an_error(cluster: Broker) -> None:
         await client.close()
 
 
-async def test_a_broker_that_was_killed_and_started_again_is_found_again(broker: Broker) -> None:
+async def test_a_broker_that_was_killed_and_restarted_is_found_again(broker: Broker) -> None:
     client = ClusterClient(AdminSettings.of(broker.bootstrap))
     try:
         name = new_name("orders")
@@ -69,7 +69,7 @@ async def test_a_broker_that_was_killed_and_started_again_is_found_again(broker:
         await client.close()
 
 
-async def test_a_killed_leader_is_found_elsewhere(kafka_cluster: KafkaCluster) -> None:
+async def test_the_successor_of_a_killed_leader_is_found(kafka_cluster: KafkaCluster) -> None:
     client = ClusterClient(AdminSettings.of(kafka_cluster.bootstrap))
     try:
         name = new_name("orders")
@@ -84,13 +84,13 @@ async def test_a_killed_leader_is_found_elsewhere(kafka_cluster: KafkaCluster) -
             found = (await client.refresh(deadline_ms=deadline_ms)).leader_of(TopicPartition(name, 0))
             after = found or after
         await client.ask(after.node_id, ListGroupsRequest())
-        await create(client, new_name("later"))  # the controller may have been the one that died
+        await create(client, new_name("later"))  # the controller may be the node that died
         await client.coordinator(CoordinatorKind.GROUP, new_name("readers"))
     finally:
         await client.close()
 
 
-async def test_controllers_are_asked_where_the_client_is_told_of_them(kafka_cluster: KafkaCluster) -> None:
+async def test_controllers_are_used_if_they_are_configured(kafka_cluster: KafkaCluster) -> None:
     settings = AdminSettings.of(None, None, {"bootstrap_controllers": kafka_cluster.controllers})
     client = ClusterClient(settings)
     try:

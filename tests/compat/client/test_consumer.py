@@ -1,4 +1,4 @@
-"""The consumer on a real broker: what it reads, where it goes, and what it says when it cannot go on."""
+"""The consumer on a real broker: what it reads, its positions, and its errors."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition as ConfluentPartition
 
+from compat.client.reading import WAIT_SECONDS, take, values
 from harness.admin import admin, create_topic, create_topics, new_name
 from harness.brokers import Broker
 from harness.waiting import wait_until
@@ -21,14 +22,13 @@ from harness.writing import write, write_transaction
 from penstock import Consumer, Message, Producer, TopicPartition, errors
 
 NUMBERS = [str(number) for number in range(100)]
-WAIT_SECONDS = 30.0
 
 Consume = Callable[..., Consumer]
 
 
 @pytest.fixture
 def consume(cluster: Broker) -> Iterator[Consume]:
-    """Makes consumers of the shared broker, and closes them; none may leave a thread behind."""
+    """Makes consumers of the shared broker, and closes them. None may leave a thread behind."""
     before = set(threading.enumerate())
     made: list[Consumer] = []
 
@@ -41,20 +41,6 @@ def consume(cluster: Broker) -> Iterator[Consume]:
     for consumer in made:
         consumer.close()
     assert set(threading.enumerate()) <= before
-
-
-def take(consumer: Consumer, count: int) -> list[Message]:
-    """The next `count` messages, by polls."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    messages: list[Message] = []
-    while len(messages) < count:
-        assert time.monotonic() < deadline, f"{len(messages)} of {count} messages came"
-        messages += consumer.poll(0.1, max_records=count - len(messages))
-    return messages
-
-
-def values(messages: list[Message]) -> list[str]:
-    return [message.value.decode() for message in messages]
 
 
 def delete_records(bootstrap: str, topic: str, before_offset: int) -> None:
@@ -86,7 +72,7 @@ def test_a_topic_is_read_from_its_beginning(cluster: Broker, consume: Consume) -
     assert [message.offset for message in rest] == list(range(1, 100))
 
 
-def test_iteration_gives_messages_one_by_one(cluster: Broker, consume: Consume) -> None:
+def test_iteration_returns_messages_one_by_one(cluster: Broker, consume: Consume) -> None:
     topic = create_topic(cluster.bootstrap, "orders", partitions=3)
     for partition in range(3):
         write(cluster.bootstrap, topic, NUMBERS, partition=partition)
@@ -120,7 +106,7 @@ def test_records_without_key_or_value(cluster: Broker, consume: Consume) -> None
     assert [(each.key, each.value) for each in take(consume(topic), 2)] == [(None, None), (None, b"")]
 
 
-def test_a_record_larger_than_all_limits_still_comes(cluster: Broker, consume: Consume) -> None:
+def test_a_record_larger_than_all_limits_is_returned(cluster: Broker, consume: Consume) -> None:
     topic = create_topic(cluster.bootstrap, "orders")
     write(cluster.bootstrap, topic, [b"x" * 100_000, b"y" * 100_000])
 
@@ -129,7 +115,7 @@ def test_a_record_larger_than_all_limits_still_comes(cluster: Broker, consume: C
     assert [len(each.value) for each in take(consumer, 2)] == [100_000, 100_000]
 
 
-def test_what_is_written_while_the_consumer_waits_comes_at_once(cluster: Broker, consume: Consume) -> None:
+def test_records_written_while_the_consumer_waits_arrive_at_once(cluster: Broker, consume: Consume) -> None:
     topic = create_topic(cluster.bootstrap, "orders")
     consumer = consume(topic, fetch_max_wait_ms=10_000)
     assert consumer.poll(0.3) == []
@@ -167,7 +153,7 @@ def test_topics_by_pattern(cluster: Broker, consume: Consume) -> None:
 # Transactions
 
 
-def test_only_committed_transactions_are_seen_by_who_wants_it_so(cluster: Broker, consume: Consume) -> None:
+def test_read_committed_returns_only_committed_transactions(cluster: Broker, consume: Consume) -> None:
     topic = create_topic(cluster.bootstrap, "orders")
     write_transaction(cluster.bootstrap, topic, ["a", "b"], is_commit=True)
     write_transaction(cluster.bootstrap, topic, ["c", "d"], is_commit=False)
@@ -192,7 +178,7 @@ def test_the_position_passes_markers_at_the_end(cluster: Broker, consume: Consum
     assert consumer.position(TopicPartition(topic, 0)) == 2
 
 
-# Places
+# Positions
 
 
 def test_seeking(cluster: Broker, consume: Consume) -> None:
@@ -216,7 +202,7 @@ def test_seeking(cluster: Broker, consume: Consume) -> None:
         assert message.value in (b"2", b"3", b"4", b"5", b"90")
 
 
-def test_beginning_at_the_end(cluster: Broker, consume: Consume) -> None:
+def test_starting_at_the_end(cluster: Broker, consume: Consume) -> None:
     topic = create_topic(cluster.bootstrap, "orders")
     write(cluster.bootstrap, topic, NUMBERS)
     consumer = consume(TopicPartition(topic, 0), auto_offset_reset="latest")
@@ -227,7 +213,7 @@ def test_beginning_at_the_end(cluster: Broker, consume: Consume) -> None:
     assert values(take(consumer, 1)) == ["new"]
 
 
-def test_beginning_at_a_time(cluster: Broker, consume: Consume) -> None:
+def test_starting_at_a_time(cluster: Broker, consume: Consume) -> None:
     topic = create_topic(cluster.bootstrap, "orders")
     now_ms = time.time_ns() // 1_000_000
     write(cluster.bootstrap, topic, ["old"], timestamp=now_ms - 7_200_000)
@@ -245,7 +231,7 @@ def test_beginning_at_a_time(cluster: Broker, consume: Consume) -> None:
     assert consumer.offsets_for_times({partition: now_ms + 60_000}) == {partition: None}
 
 
-def test_both_ends_of_partitions(cluster: Broker, consume: Consume) -> None:
+def test_beginning_and_end_offsets(cluster: Broker, consume: Consume) -> None:
     topic = create_topic(cluster.bootstrap, "orders", partitions=2)
     write(cluster.bootstrap, topic, NUMBERS)
     delete_records(cluster.bootstrap, topic, 10)
@@ -258,7 +244,7 @@ def test_both_ends_of_partitions(cluster: Broker, consume: Consume) -> None:
     assert topic in consumer.topics()
 
 
-def test_no_place_and_no_policy_is_an_error(cluster: Broker, consume: Consume) -> None:
+def test_no_committed_offset_and_no_reset_policy_is_an_error(cluster: Broker, consume: Consume) -> None:
     topic = create_topic(cluster.bootstrap, "orders")
     consumer = consume(topic, auto_offset_reset="none")
 
@@ -269,7 +255,7 @@ def test_no_place_and_no_policy_is_an_error(cluster: Broker, consume: Consume) -
     assert consumer.poll(0.1) == []
 
 
-def test_records_that_were_deleted_under_the_reader(cluster: Broker, consume: Consume) -> None:
+def test_records_deleted_while_reading(cluster: Broker, consume: Consume) -> None:
     topic = create_topic(cluster.bootstrap, "orders")
     write(cluster.bootstrap, topic, NUMBERS)
     delete_records(cluster.bootstrap, topic, 50)
@@ -287,7 +273,9 @@ def test_records_that_were_deleted_under_the_reader(cluster: Broker, consume: Co
     assert values(take(without, 1)) == ["99"]
 
 
-def test_paused_partitions_give_nothing_and_go_on_where_they_were(cluster: Broker, consume: Consume) -> None:
+def test_paused_partitions_return_nothing_and_continue_at_their_position(
+    cluster: Broker, consume: Consume
+) -> None:
     topic = create_topic(cluster.bootstrap, "orders", partitions=2)
     for partition in range(2):
         write(cluster.bootstrap, topic, NUMBERS, partition=partition)
@@ -308,7 +296,7 @@ def test_paused_partitions_give_nothing_and_go_on_where_they_were(cluster: Broke
 # Deserializers and interceptors
 
 
-def test_deserializers_make_keys_and_values(cluster: Broker, consume: Consume) -> None:
+def test_deserializers_convert_keys_and_values(cluster: Broker, consume: Consume) -> None:
     topic = create_topic(cluster.bootstrap, "orders")
     write(cluster.bootstrap, topic, ['{"id": 1}', None], key="alice")
 
@@ -317,7 +305,9 @@ def test_deserializers_make_keys_and_values(cluster: Broker, consume: Consume) -
     assert [(each.key, each.value) for each in messages] == [("alice", {"id": 1}), ("alice", None)]
 
 
-def test_what_cannot_be_read_is_named_and_can_be_passed(cluster: Broker, consume: Consume) -> None:
+def test_a_message_that_cannot_be_deserialized_is_named_and_can_be_skipped(
+    cluster: Broker, consume: Consume
+) -> None:
     topic = create_topic(cluster.bootstrap, "orders")
     write(cluster.bootstrap, topic, ["1", "2", "x", "4"])
     partition = TopicPartition(topic, 0)
@@ -382,7 +372,7 @@ def test_a_read_ends_at_the_end(cluster: Broker, consume: Consume) -> None:
 
 @pytest.mark.parametrize("form", ["to_messages", "to_arrow"])
 def test_a_read_of_more_than_memory_holds_ends(cluster: Broker, consume: Consume, form: str) -> None:
-    """What partitions had left behind their ends filled fetch.max.bytes, and nothing was fetched any more."""
+    """Records beyond the partitions' end offsets filled fetch.max.bytes, and nothing was fetched any more."""
     topic = create_topic(cluster.bootstrap, "large", partitions=10)
     with Producer(cluster.bootstrap) as producer:
         for number in range(1000):
@@ -393,7 +383,7 @@ def test_a_read_of_more_than_memory_holds_ends(cluster: Broker, consume: Consume
     assert len(getattr(consumer.read(until="end"), form)()) == 1000
 
 
-def test_a_read_of_nothing_is_an_empty_table(cluster: Broker, consume: Consume) -> None:
+def test_a_read_of_nothing_returns_an_empty_table(cluster: Broker, consume: Consume) -> None:
     topic = create_topic(cluster.bootstrap, "orders")
 
     assert consume(topic).read().to_arrow().num_rows == 0
@@ -428,19 +418,19 @@ def test_a_read_can_be_used_once(cluster: Broker, consume: Consume) -> None:
     reading = consume(topic).read()
     reading.to_arrow()
 
-    with pytest.raises(errors.IllegalState, match="read already"):
+    with pytest.raises(errors.IllegalState, match="used already"):
         reading.to_arrow()
 
 
-def test_a_read_that_nothing_comes_for_ends(cluster: Broker, consume: Consume) -> None:
+def test_a_read_without_data_times_out(cluster: Broker, consume: Consume) -> None:
     topic = create_topic(cluster.bootstrap, "orders")
     partition = TopicPartition(topic, 0)
 
-    with pytest.raises(errors.TimedOut, match="nothing came"):
+    with pytest.raises(errors.TimedOut, match="no data came"):
         consume(partition).read(until={partition: 5}, timeout=0.3).to_arrow()
 
 
-def test_a_read_that_was_left_in_the_midst_goes_on_there(cluster: Broker, consume: Consume) -> None:
+def test_a_read_that_was_left_early_continues_there(cluster: Broker, consume: Consume) -> None:
     topic = create_topic(cluster.bootstrap, "orders")
     write(cluster.bootstrap, topic, NUMBERS, settings={"linger.ms": 0})
     consumer = consume(topic)
@@ -456,10 +446,10 @@ def test_a_read_that_was_left_in_the_midst_goes_on_there(cluster: Broker, consum
 # Misuse
 
 
-def test_a_topic_that_does_not_exist_is_an_error_and_is_not_made_by_reading(
+def test_reading_an_unknown_topic_is_an_error_and_does_not_create_it(
     cluster: Broker, consume: Consume
 ) -> None:
-    """The consumer made the topic and waited for ever; read() gave an empty table."""
+    """The consumer created the topic and waited forever; read() returned an empty table."""
     topic = new_name("nowhere")
     partition = TopicPartition(topic, 0)
 
@@ -478,16 +468,14 @@ def test_a_topic_that_does_not_exist_is_an_error_and_is_not_made_by_reading(
     assert topic not in consume().topics()
 
 
-def test_a_topic_is_made_by_reading_only_if_the_consumer_is_told_so(
-    cluster: Broker, consume: Consume
-) -> None:
+def test_reading_creates_a_topic_only_if_configured(cluster: Broker, consume: Consume) -> None:
     topic = new_name("made")
 
     assert consume(topic, allow_auto_create_topics=True).read(until="end").to_messages() == []
     assert topic in consume().topics()
 
 
-def test_a_partition_that_does_not_exist_is_named(cluster: Broker, consume: Consume) -> None:
+def test_an_unknown_partition_is_named(cluster: Broker, consume: Consume) -> None:
     topic = create_topic(cluster.bootstrap, "orders")
 
     with pytest.raises(errors.UnknownTopicOrPartition, match=f"{topic}-7.*1 partition"):
@@ -496,7 +484,7 @@ def test_a_partition_that_does_not_exist_is_named(cluster: Broker, consume: Cons
         consume().end_offsets(TopicPartition(topic, 7))
 
 
-def test_no_broker_is_an_error_that_names_the_address() -> None:
+def test_an_unreachable_broker_is_an_error_with_its_address() -> None:
     with Consumer("orders", bootstrap_servers="127.0.0.1:1", default_api_timeout_ms=500) as consumer:
         with pytest.raises(errors.NoBrokersAvailable, match=r"127\.0\.0\.1:1"):
             take(consumer, 1)
@@ -504,7 +492,7 @@ def test_no_broker_is_an_error_that_names_the_address() -> None:
             consumer.partitions_for("orders")
 
 
-def test_a_closed_consumer_says_so(cluster: Broker, consume: Consume) -> None:
+def test_using_a_closed_consumer_is_an_error(cluster: Broker, consume: Consume) -> None:
     topic = create_topic(cluster.bootstrap, "orders")
     write(cluster.bootstrap, topic, NUMBERS)
     consumer = consume(topic)
@@ -525,12 +513,12 @@ def test_a_closed_consumer_says_so(cluster: Broker, consume: Consume) -> None:
         never_used.poll()
 
 
-def test_nothing_to_read_is_an_error(consume: Consume) -> None:
-    with pytest.raises(errors.IllegalState, match="nothing is subscribed"):
+def test_reading_without_a_subscription_is_an_error(consume: Consume) -> None:
+    with pytest.raises(errors.IllegalState, match="nothing to read"):
         consume().poll(0)
 
 
-def test_topics_and_partitions_do_not_mix(consume: Consume) -> None:
+def test_topics_and_partitions_cannot_be_mixed(consume: Consume) -> None:
     consumer = consume("orders")
     with pytest.raises(errors.IllegalState, match="unsubscribe"):
         consumer.assign([TopicPartition("orders", 0)])
@@ -552,7 +540,7 @@ def test_commits_need_a_group(consume: Consume) -> None:
             use()
 
 
-def test_two_threads_at_once_are_refused(cluster: Broker, consume: Consume) -> None:
+def test_use_by_two_threads_at_once_is_rejected(cluster: Broker, consume: Consume) -> None:
     topic = create_topic(cluster.bootstrap, "orders")
     consumer = consume(topic)
     is_polling = threading.Event()
@@ -590,7 +578,7 @@ def test_closing_from_another_thread_ends_an_iteration(cluster: Broker, consume:
     assert not thread.is_alive()
 
 
-def test_closing_in_a_handler_of_signals_ends_an_iteration(cluster: Broker, consume: Consume) -> None:
+def test_closing_in_a_signal_handler_ends_an_iteration(cluster: Broker, consume: Consume) -> None:
     topic = create_topic(cluster.bootstrap, "orders")
     consumer = consume(topic)
 
@@ -610,7 +598,7 @@ def test_closing_in_a_handler_of_signals_ends_an_iteration(cluster: Broker, cons
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_a_consumer_that_nobody_holds_leaves_no_thread_behind(cluster: Broker) -> None:
+def test_a_garbage_collected_consumer_leaves_no_thread_behind(cluster: Broker) -> None:
     topic = create_topic(cluster.bootstrap, "orders")
     write(cluster.bootstrap, topic, NUMBERS)
     before = set(threading.enumerate())
@@ -640,10 +628,10 @@ def test_another_subscription_replaces_the_first(cluster: Broker, consume: Consu
     assert consumer.subscription() == {second}
 
 
-# A broker that goes
+# Broker failures
 
 
-def test_a_broker_that_is_killed_and_started_again_is_read_on(broker: Broker) -> None:
+def test_reading_continues_after_the_broker_was_killed_and_restarted(broker: Broker) -> None:
     topic = create_topic(broker.bootstrap, "orders", config={"flush.messages": "1"})
     write(broker.bootstrap, topic, NUMBERS[:50])
     with Consumer(topic, bootstrap_servers=broker.bootstrap) as consumer:

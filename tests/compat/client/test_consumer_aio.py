@@ -1,4 +1,4 @@
-"""The consumer for asyncio on a real broker: where it differs from the other one, and that it does not elsewhere."""
+"""The asyncio consumer on a real broker: where it differs from the sync one, and that it does not elsewhere."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from compat.client.reading import values
 from harness.admin import create_topic, new_name
 from harness.brokers import Broker
 from harness.writing import write
@@ -22,7 +23,7 @@ Consume = Callable[..., Consumer]
 
 @pytest.fixture
 async def consume(group_cluster: Broker) -> AsyncIterator[Consume]:
-    """Makes consumers, and closes them; none may leave a task behind."""
+    """Makes consumers, and closes them. None may leave a task behind."""
     before = asyncio.all_tasks()
     made: list[Consumer] = []
 
@@ -44,11 +45,7 @@ async def take(consumer: Consumer, count: int) -> list[Message]:
     return messages
 
 
-def values(messages: list[Message]) -> list[str]:
-    return [message.value.decode() for message in messages]
-
-
-async def test_polls_and_iteration_give_the_same_messages(group_cluster: Broker, consume: Consume) -> None:
+async def test_polls_and_iteration_return_the_same_messages(group_cluster: Broker, consume: Consume) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders", partitions=2)
     for partition in range(2):
         write(group_cluster.bootstrap, topic, NUMBERS, partition=partition)
@@ -67,9 +64,7 @@ async def test_polls_and_iteration_give_the_same_messages(group_cluster: Broker,
     assert set(consumer.positions().values()) == {100}
 
 
-async def test_others_have_their_turn_while_messages_are_given(
-    group_cluster: Broker, consume: Consume
-) -> None:
+async def test_other_tasks_run_while_messages_are_returned(group_cluster: Broker, consume: Consume) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders")
     write(group_cluster.bootstrap, topic, NUMBERS)
     turns = 0
@@ -92,7 +87,7 @@ async def test_others_have_their_turn_while_messages_are_given(
     assert turns >= before + 9
 
 
-async def test_a_commit_within_the_loop_commits_exactly_what_was_given(
+async def test_a_commit_in_the_loop_commits_exactly_the_returned_messages(
     group_cluster: Broker, consume: Consume
 ) -> None:
     topic, group = create_topic(group_cluster.bootstrap, "orders"), new_name("readers")
@@ -112,24 +107,24 @@ async def test_listeners_may_be_coroutines(group_cluster: Broker, consume: Consu
     topic, group = create_topic(group_cluster.bootstrap, "orders"), new_name("readers")
     write(group_cluster.bootstrap, topic, NUMBERS)
     consumer = consume(group=group, enable_auto_commit=False)
-    told: list[str] = []
+    calls: list[str] = []
 
     class Listener:
         async def on_partitions_assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
-            told.append("assigned")
+            calls.append("assigned")
             for partition in partitions:
                 await asyncio.sleep(0)
                 consumer.seek(partition, 90)
 
         async def on_partitions_revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
-            told.append("revoked")
+            calls.append("revoked")
             await consumer.commit()
 
     consumer.subscribe(topic, listener=Listener())  # type: ignore[arg-type]
     assert values(await take(consumer, 1)) == ["90"]
     await consumer.close()
 
-    assert told == ["assigned", "revoked"]
+    assert calls == ["assigned", "revoked"]
     async with consume(topic, group=group) as again:
         assert values(await take(again, 1)) == ["91"]
 
@@ -150,7 +145,7 @@ async def test_bounded_reads(group_cluster: Broker, consume: Consume) -> None:
         await consumer.read(until={TopicPartition(topic, 0): 500}, timeout=0.1).to_arrow()
 
 
-async def test_questions_to_the_cluster(group_cluster: Broker, consume: Consume) -> None:
+async def test_cluster_queries(group_cluster: Broker, consume: Consume) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders")
     write(group_cluster.bootstrap, topic, NUMBERS, timestamp=1_700_000_000_000)
     partition = TopicPartition(topic, 0)
@@ -170,7 +165,7 @@ async def test_questions_to_the_cluster(group_cluster: Broker, consume: Consume)
     assert consumer.lag(partition) in (None, 0)
 
 
-async def test_two_tasks_at_once_are_refused(group_cluster: Broker, consume: Consume) -> None:
+async def test_use_by_two_tasks_at_once_is_rejected(group_cluster: Broker, consume: Consume) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders")
     consumer = consume(topic)
     polling = asyncio.create_task(consumer.poll(WAIT_SECONDS))
@@ -201,7 +196,7 @@ async def test_closing_from_another_task_ends_an_iteration(group_cluster: Broker
         consumer.seek_to_end()
 
 
-async def test_a_poll_that_is_cancelled_loses_nothing(group_cluster: Broker, consume: Consume) -> None:
+async def test_a_cancelled_poll_loses_nothing(group_cluster: Broker, consume: Consume) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders")
     consumer = consume(topic)
     polling = asyncio.create_task(consumer.poll(WAIT_SECONDS))

@@ -1,4 +1,4 @@
-"""A consumer that is closed leaves nothing open, whatever it was used for."""
+"""A closed consumer leaves nothing open, whatever it was used for."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from harness.waiting import wait_until
 from penstock import Consumer, Producer, TopicPartition, errors
 
 
-def test_a_consumer_that_was_only_asked_about_a_topic_leaves_no_socket_open(cluster: Broker) -> None:
-    """Warnings are errors here, and a socket that is collected unclosed warns."""
+def test_a_consumer_used_only_for_queries_leaves_no_socket_open(cluster: Broker) -> None:
+    """Warnings are errors here, and an unclosed socket warns when it is collected."""
     topic = create_topic(cluster.bootstrap, "asked")
 
     with Consumer(bootstrap_servers=cluster.bootstrap) as consumer:
@@ -25,8 +25,8 @@ def test_a_consumer_that_was_only_asked_about_a_topic_leaves_no_socket_open(clus
     gc.collect()
 
 
-def test_a_loop_that_another_thread_closes_just_ends(cluster: Broker) -> None:
-    """It was told of concurrent use, whenever it asked for more before the other thread was done with closing."""
+def test_a_loop_ends_when_another_thread_closes_the_consumer(cluster: Broker) -> None:
+    """It failed with concurrent use if it polled again before the other thread had finished closing."""
     topic = create_topic(cluster.bootstrap, "closed")
     with Producer(cluster.bootstrap) as producer:
         for number in range(2_000):
@@ -45,10 +45,10 @@ def test_a_loop_that_another_thread_closes_just_ends(cluster: Broker) -> None:
     closer.join()
 
 
-def test_a_consumer_that_reads_nothing_is_collected_in_silence(
+def test_a_consumer_without_a_subscription_is_collected_silently(
     cluster: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its task was collected before its loop had ended it, and asyncio complained."""
+    """Its task was collected before its loop had ended it, and asyncio warned."""
     before = set(threading.enumerate())
     consumer = Consumer(bootstrap_servers=cluster.bootstrap)
     with pytest.raises(errors.IllegalState):

@@ -1,4 +1,4 @@
-"""Consumers that share the work, in both protocols: what each is given, and what counts as read."""
+"""Consumers in groups, with both protocols: their partitions, and what counts as consumed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from compat.client.reading import WAIT_SECONDS, RecordingListener, take, values
 from harness.admin import create_topic, new_name
 from harness.brokers import Broker
 from harness.waiting import wait_until
 from harness.writing import write
-from penstock import Consumer, Message, Offset, TopicPartition, errors
+from penstock import Consumer, Offset, TopicPartition, errors
 
 NUMBERS = [str(number) for number in range(100)]
-WAIT_SECONDS = 30.0
 PROTOCOLS = ["classic", "consumer"]
 
 Join = Callable[..., Consumer]
@@ -29,7 +29,7 @@ def group() -> str:
 
 @pytest.fixture(params=PROTOCOLS)
 def join(group_cluster: Broker, group: str, request: pytest.FixtureRequest) -> Iterator[Join]:
-    """Makes members of one group, and closes them; none may leave a thread behind."""
+    """Makes members of one group, and closes them. None may leave a thread behind."""
     before = set(threading.enumerate())
     made: list[Consumer] = []
 
@@ -51,37 +51,8 @@ def join(group_cluster: Broker, group: str, request: pytest.FixtureRequest) -> I
     assert set(threading.enumerate()) <= before
 
 
-class Told:
-    """A listener that remembers."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, tuple[TopicPartition, ...]]] = []
-
-    def on_partitions_assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.events.append(("assigned", partitions))
-
-    def on_partitions_revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.events.append(("revoked", partitions))
-
-    def on_partitions_lost(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.events.append(("lost", partitions))
-
-
-def take(consumer: Consumer, count: int) -> list[Message]:
-    deadline = time.monotonic() + WAIT_SECONDS
-    messages: list[Message] = []
-    while len(messages) < count:
-        assert time.monotonic() < deadline, f"{len(messages)} of {count} messages came"
-        messages += consumer.poll(0.1, max_records=count - len(messages))
-    return messages
-
-
-def values(messages: list[Message]) -> list[str]:
-    return [message.value.decode() for message in messages]
-
-
 def settle(*consumers: Consumer, partitions: int) -> None:
-    """Poll all of them until together they have so many partitions, none of them twice, and each some."""
+    """Poll all of them until together they own so many partitions, each at least one, and none twice."""
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         for consumer in consumers:
@@ -93,7 +64,7 @@ def settle(*consumers: Consumer, partitions: int) -> None:
         assert time.monotonic() < deadline, f"shares are {shares}"
 
 
-def test_what_was_committed_is_not_read_again(group_cluster: Broker, join: Join) -> None:
+def test_committed_messages_are_not_read_again(group_cluster: Broker, join: Join) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders")
     write(group_cluster.bootstrap, topic, NUMBERS)
     partition = TopicPartition(topic, 0)
@@ -108,7 +79,9 @@ def test_what_was_committed_is_not_read_again(group_cluster: Broker, join: Join)
         assert consumer.position(partition) == 41
 
 
-def test_a_commit_within_the_loop_commits_exactly_what_was_given(group_cluster: Broker, join: Join) -> None:
+def test_a_commit_in_the_loop_commits_exactly_the_returned_messages(
+    group_cluster: Broker, join: Join
+) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders")
     write(group_cluster.bootstrap, topic, NUMBERS)
     partition = TopicPartition(topic, 0)
@@ -122,7 +95,7 @@ def test_a_commit_within_the_loop_commits_exactly_what_was_given(group_cluster: 
             break
 
 
-def test_messages_and_offsets_are_committed_as_named(group_cluster: Broker, join: Join) -> None:
+def test_given_messages_and_offsets_are_committed(group_cluster: Broker, join: Join) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders", partitions=2)
     for index in range(2):
         write(group_cluster.bootstrap, topic, NUMBERS, partition=index)
@@ -136,16 +109,16 @@ def test_messages_and_offsets_are_committed_as_named(group_cluster: Broker, join
     found = consumer.committed(first, second)
     assert (found[first].offset, found[second].offset, found[second].metadata) == (30, 7, "half way")
     is_done = threading.Event()
-    told: list[Any] = []
+    results: list[Any] = []
     consumer.commit_async(
-        messages[-1], on_done=lambda offsets, error: (told.append((offsets, error)), is_done.set())
+        messages[-1], on_done=lambda offsets, error: (results.append((offsets, error)), is_done.set())
     )
     assert is_done.wait(WAIT_SECONDS)
-    assert told[0][1] is None
-    assert [offset.offset for offset in told[0][0].values()] == [messages[-1].offset + 1]
+    assert results[0][1] is None
+    assert [offset.offset for offset in results[0][0].values()] == [messages[-1].offset + 1]
 
 
-def test_closing_commits_what_was_given(group_cluster: Broker, join: Join) -> None:
+def test_closing_commits_the_returned_messages(group_cluster: Broker, join: Join) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders")
     write(group_cluster.bootstrap, topic, NUMBERS)
     with join(topic) as consumer:
@@ -158,7 +131,7 @@ def test_closing_commits_what_was_given(group_cluster: Broker, join: Join) -> No
         assert values(take(consumer, 1)) == ["41"]
 
 
-def test_what_an_exception_ended_does_not_count(group_cluster: Broker, join: Join) -> None:
+def test_a_message_whose_processing_raised_is_not_committed(group_cluster: Broker, join: Join) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders")
     write(group_cluster.bootstrap, topic, NUMBERS)
 
@@ -183,7 +156,7 @@ def test_what_an_exception_ended_does_not_count(group_cluster: Broker, join: Joi
         assert values(take(consumer, 1)) == ["15"]
 
 
-def test_commits_go_out_from_time_to_time(group_cluster: Broker, join: Join) -> None:
+def test_auto_commit_commits_periodically(group_cluster: Broker, join: Join) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders")
     write(group_cluster.bootstrap, topic, NUMBERS)
     partition = TopicPartition(topic, 0)
@@ -198,9 +171,9 @@ def test_commits_go_out_from_time_to_time(group_cluster: Broker, join: Join) -> 
     wait_until(is_committed, "what was given is committed")
 
 
-def test_partitions_are_shared_and_go_to_who_is_left(group_cluster: Broker, join: Join) -> None:
+def test_partitions_are_shared_and_go_to_the_remaining_members(group_cluster: Broker, join: Join) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders", partitions=4)
-    listeners = [Told(), Told()]
+    listeners = [RecordingListener(), RecordingListener()]
     consumers = [join(), join()]
     consumers[0].subscribe([topic], listener=listeners[0])
     settle(consumers[0], partitions=4)
@@ -217,7 +190,7 @@ def test_partitions_are_shared_and_go_to_who_is_left(group_cluster: Broker, join
     assert {each.partition for each in take(consumers[0], 4)} == {0, 1, 2, 3}
 
 
-def test_nothing_is_lost_and_little_is_read_twice_while_members_come_and_go(
+def test_nothing_is_lost_and_little_is_read_twice_while_members_join_and_leave(
     group_cluster: Broker, join: Join
 ) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders", partitions=4)
@@ -272,7 +245,7 @@ def test_a_listener_may_seek_and_commit(group_cluster: Broker, join: Join) -> No
         assert values(take(again, 1)) == ["91"]
 
 
-def test_offsets_of_partitions_by_hand_are_remembered_by_the_group(group_cluster: Broker, join: Join) -> None:
+def test_the_group_keeps_offsets_of_manually_assigned_partitions(group_cluster: Broker, join: Join) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders")
     write(group_cluster.bootstrap, topic, NUMBERS)
     partition = TopicPartition(topic, 0)
@@ -282,7 +255,7 @@ def test_offsets_of_partitions_by_hand_are_remembered_by_the_group(group_cluster
         assert values(take(consumer, 1)) == ["30"]
 
 
-def test_nothing_committed_and_no_policy_is_an_error(group_cluster: Broker, join: Join) -> None:
+def test_no_committed_offset_and_no_reset_policy_is_an_error(group_cluster: Broker, join: Join) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders")
     consumer = join(topic, auto_offset_reset="none")
 
@@ -291,7 +264,7 @@ def test_nothing_committed_and_no_policy_is_an_error(group_cluster: Broker, join
             take(consumer, 1)
 
 
-def test_a_share_can_be_read_into_columns(group_cluster: Broker, join: Join) -> None:
+def test_the_assigned_partitions_can_be_read_as_columns(group_cluster: Broker, join: Join) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders", partitions=2)
     for index in range(2):
         write(group_cluster.bootstrap, topic, NUMBERS, partition=index)
@@ -302,7 +275,7 @@ def test_a_share_can_be_read_into_columns(group_cluster: Broker, join: Join) -> 
         assert consumer.read().to_arrow().num_rows == 0
 
 
-def test_the_group_is_known_to_transactions(group_cluster: Broker, group: str, join: Join) -> None:
+def test_transactions_use_the_group_metadata(group_cluster: Broker, group: str, join: Join) -> None:
     topic = create_topic(group_cluster.bootstrap, "orders")
     consumer = join(topic, group_instance_id="first")
     settle(consumer, partitions=1)

@@ -1,4 +1,4 @@
-"""Groups of our own consumers, on any broker: patterns, topics that come and grow, assignors, what cannot be."""
+"""Groups of Penstock's consumers on any broker: patterns, new and growing topics, assignors, and errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.admin import create_topic, new_name
 from harness.brokers import Broker
 from harness.waiting import wait_until
 from penstock import Admin, Consumer, Producer, TopicPartition, errors
-from penstock.assignors import Assignor, GroupToAssign
+from penstock.assignors import Assignor, GroupSubscription
 
 PROTOCOLS = ["classic", "consumer"]
 
@@ -41,9 +41,7 @@ def all_of(topic: str, count: int) -> list[TopicPartition]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_compiled_pattern_finds_topics_that_are_there_and_that_come_later(
-    group_cluster: Broker, protocol: str
-) -> None:
+def test_a_compiled_pattern_finds_existing_and_new_topics(group_cluster: Broker, protocol: str) -> None:
     stem = new_name("pattern")
     first = create_topic(group_cluster.bootstrap, f"{stem}-a", partitions=2)
     create_topic(group_cluster.bootstrap, f"not-{stem}", partitions=1)
@@ -56,7 +54,7 @@ def test_a_compiled_pattern_finds_topics_that_are_there_and_that_come_later(
         poll_until_assigned(consumer, *all_of(first, 2), *all_of(second, 1))
 
 
-def test_a_text_is_a_pattern_that_the_coordinator_matches(group_cluster: Broker) -> None:
+def test_the_coordinator_matches_a_pattern_given_as_text(group_cluster: Broker) -> None:
     stem = new_name("re2")
     topic = create_topic(group_cluster.bootstrap, f"{stem}-a", partitions=2)
     with consumer_of(group_cluster, "consumer") as consumer:
@@ -65,7 +63,7 @@ def test_a_text_is_a_pattern_that_the_coordinator_matches(group_cluster: Broker)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_partitions_that_are_added_are_read(group_cluster: Broker, protocol: str) -> None:
+def test_added_partitions_are_read(group_cluster: Broker, protocol: str) -> None:
     topic = create_topic(group_cluster.bootstrap, "growing", partitions=1)
     with consumer_of(group_cluster, protocol) as consumer, Admin(group_cluster.bootstrap) as admin:
         consumer.subscribe(topic)
@@ -77,7 +75,7 @@ def test_partitions_that_are_added_are_read(group_cluster: Broker, protocol: str
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_topic_that_is_made_after_it_was_subscribed_to_is_read(
+def test_a_topic_created_after_the_subscription_is_read(
     group_cluster: Broker, protocol: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     known = create_topic(group_cluster.bootstrap, "known", partitions=1)
@@ -96,7 +94,7 @@ def test_a_topic_that_is_made_after_it_was_subscribed_to_is_read(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_topic_that_is_deleted_is_given_up(group_cluster: Broker, protocol: str) -> None:
+def test_a_deleted_topic_is_revoked(group_cluster: Broker, protocol: str) -> None:
     kept = create_topic(group_cluster.bootstrap, "kept", partitions=1)
     doomed = create_topic(group_cluster.bootstrap, "doomed", partitions=1)
     with consumer_of(group_cluster, protocol) as consumer:
@@ -110,7 +108,7 @@ def test_a_topic_that_is_deleted_is_given_up(group_cluster: Broker, protocol: st
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_another_subscription_takes_the_place_of_the_first(group_cluster: Broker, protocol: str) -> None:
+def test_another_subscription_replaces_the_first(group_cluster: Broker, protocol: str) -> None:
     first = create_topic(group_cluster.bootstrap, "first", partitions=2)
     second = create_topic(group_cluster.bootstrap, "second", partitions=2)
     strategy = {"partition.assignment.strategy": "cooperative-sticky"} if protocol == "classic" else {}
@@ -124,11 +122,11 @@ def test_another_subscription_takes_the_place_of_the_first(group_cluster: Broker
 
 
 class LastToFirst(Assignor):
-    """Members in their order get one partition each from the last one on; the first gets the rest."""
+    """In order, each member gets one partition from the last one on; the first member gets the rest."""
 
     name = "last-to-first"
 
-    def assign(self, group: GroupToAssign) -> dict[str, list[TopicPartition]]:
+    def assign(self, group: GroupSubscription) -> dict[str, list[TopicPartition]]:
         members = [member.member_id for member in group.in_order]
         given: dict[str, list[TopicPartition]] = {member_id: [] for member_id in members}
         for topic in sorted(group.racks):
@@ -138,7 +136,7 @@ class LastToFirst(Assignor):
         return given
 
 
-def test_an_assignor_of_ones_own_decides(group_cluster: Broker) -> None:
+def test_a_custom_assignor_decides(group_cluster: Broker) -> None:
     topic = create_topic(group_cluster.bootstrap, "own", partitions=3)
     group = new_name("group")
     options = {"partition.assignment.strategy": [LastToFirst()], "group.id": group}
@@ -160,7 +158,7 @@ def test_an_assignor_of_ones_own_decides(group_cluster: Broker) -> None:
         )
 
 
-def test_members_without_an_assignor_in_common_are_told(group_cluster: Broker) -> None:
+def test_members_without_a_common_assignor_get_an_error(group_cluster: Broker) -> None:
     topic = create_topic(group_cluster.bootstrap, "apart", partitions=1)
     group = new_name("group")
     with (
@@ -175,13 +173,11 @@ def test_members_without_an_assignor_in_common_are_told(group_cluster: Broker) -
         poll_until_assigned(one, *all_of(topic, 1))
         other.subscribe(topic)
 
-        with pytest.raises(
-            errors.InconsistentGroupProtocol, match=r"partition\.assignment\.strategy in common"
-        ):
+        with pytest.raises(errors.InconsistentGroupProtocol, match=r"common partition\.assignment\.strategy"):
             wait_until(lambda: bool(other.poll(timeout=0.05)), "the other one is refused", seconds=30)
 
 
-def test_an_assignor_that_brokers_do_not_have_is_refused(group_cluster: Broker) -> None:
+def test_an_assignor_that_brokers_do_not_have_is_rejected(group_cluster: Broker) -> None:
     topic = create_topic(group_cluster.bootstrap, "assignor", partitions=1)
     with consumer_of(group_cluster, "consumer", **{"group.remote.assignor": "by-moonlight"}) as consumer:
         consumer.subscribe(topic)
@@ -191,7 +187,7 @@ def test_an_assignor_that_brokers_do_not_have_is_refused(group_cluster: Broker) 
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_reader_with_a_group_and_partitions_of_its_own_choice_commits_as_nobody(
+def test_a_consumer_with_a_group_and_manual_partitions_commits_without_a_member_id(
     group_cluster: Broker, protocol: str
 ) -> None:
     topic = create_topic(group_cluster.bootstrap, "simple", partitions=2)

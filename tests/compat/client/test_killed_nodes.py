@@ -1,6 +1,6 @@
-"""Three nodes of Apache Kafka, of which one is killed: the leader of a partition, or the coordinator of groups.
+"""Three nodes of Apache Kafka; one is killed: the leader of a partition, or a group coordinator.
 
-Nothing is lost, nothing is skipped by a group, and what comes twice was not committed yet.
+Nothing is lost, no group skips a record, and only uncommitted records are delivered twice.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ import pytest
 
 from compat.conftest import StartHost
 from compat.groups import members
-from compat.groups.history import delivery_faults
-from compat.groups.members import Group
-from compat.groups.state import committed_offsets, end_offsets
+from compat.groups.crashes import (
+    check_groups,
+    join_two_members_each,
+    make_groups,
+    wait_until_groups_continue,
+)
 from harness.admin import new_name
 from harness.kafka_cluster import KafkaCluster
 from harness.own_load import OwnLoad, check_each_once_and_in_order
@@ -24,8 +27,6 @@ from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 PARTITION_COUNT = 4
 OWN_CLIENTS = [members.PENSTOCK_RANGE, members.PENSTOCK_COOPERATIVE, members.PENSTOCK_NEW]
-
-pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture
@@ -45,43 +46,28 @@ def coordinator_of(cluster: KafkaCluster, group: str) -> int:
     return int(found.node_id)
 
 
-def test_a_killed_leader_and_a_killed_coordinator_under_producers_and_groups(
+def test_groups_and_producers_survive_a_killed_leader_and_a_killed_coordinator(
     kafka_cluster: KafkaCluster, topic: str, host_of: StartHost
 ) -> None:
     cluster = kafka_cluster
-    groups = {
-        client: Group(cluster.bootstrap, new_name(f"killed-{client}"), topic, partition_count=PARTITION_COUNT)
-        for client in OWN_CLIENTS
-    }
+    groups = make_groups(OWN_CLIENTS, cluster.bootstrap, new_name("killed"), topic, PARTITION_COUNT)
     with OwnLoad(cluster.bootstrap, topic) as load:
-        for client, group in groups.items():
-            for name in ("a", "b"):
-                group.join(host_of(client), name, client.settings)
-        for group in groups.values():
-            group.wait_until_shared_by("a", "b")
+        join_two_members_each(groups, host_of)
 
-        def go_on_without(node_id: int) -> None:
+        def kill_and_continue(node_id: int) -> None:
             cluster.kill(node_id)
-            load.wait_for_more()
-            written = dict(load.written)
-            for group in groups.values():
-                group.wait_until_read(written)
+            wait_until_groups_continue(groups, load)
             cluster.restart(node_id)
             cluster.await_in_sync(topic)
             cluster.await_in_sync("__consumer_offsets")
 
-        go_on_without(cluster.leader_of(topic, 0))
-        go_on_without(coordinator_of(cluster, groups[members.PENSTOCK_NEW].id))
-    for client, group in groups.items():
-        group.wait_until_read(load.written)
-        group.leave_all()
-        found = delivery_faults(group.history.events(), load.written, is_exactly_once=False)
-        assert (str(client), found) == (str(client), [])
-        assert committed_offsets(group) == end_offsets(group), client
+        kill_and_continue(cluster.leader_of(topic, 0))
+        kill_and_continue(coordinator_of(cluster, groups[members.PENSTOCK_NEW].id))
+    check_groups(groups, load.written)
     check_each_once_and_in_order(load.stored(), load.written)
 
 
-def test_a_transaction_outlives_the_node_that_coordinates_it(kafka_cluster: KafkaCluster, topic: str) -> None:
+def test_a_transaction_survives_its_killed_coordinator(kafka_cluster: KafkaCluster, topic: str) -> None:
     name = new_name("transactional")
     with Producer(kafka_cluster.bootstrap, transactional_id=name, max_block_ms=90_000) as producer:
         with producer.transaction():
@@ -102,6 +88,6 @@ def test_a_transaction_outlives_the_node_that_coordinates_it(kafka_cluster: Kafk
         ) as consumer:
             return [int(message.value) for message in consumer.read(until="end").to_messages()]
 
-    # The commit is decided when `transaction()` returns; the new coordinator writes its markers after that.
+    # The commit is decided when `transaction()` returns; the new coordinator writes the markers afterwards.
     wait_until(lambda: len(committed()) >= 12, "the records of both transactions can be read")
     assert committed() == list(range(12))

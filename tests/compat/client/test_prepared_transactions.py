@@ -1,7 +1,7 @@
-"""Transactions that are prepared by one process and ended by another, on a real broker.
+"""Transactions that one process prepares and another ends, on a real broker.
 
-Apache Kafka 4.3 offers no two-phase commit unless unstable versions are enabled; without it a prepared transaction has
-the time of `transaction.timeout.ms`, and everything else is the same.
+Apache Kafka 4.3 offers two-phase commit only with unstable versions enabled. Without it a prepared transaction has
+`transaction.timeout.ms`, and everything else is the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SOON = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "50"}
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, make_broker: Callable[..., Broker]) -> Iterator[Broker]:
-    """A broker that aborts transactions as soon as their time is over."""
+    """A broker that aborts transactions soon after their timeout."""
     broker = make_broker(tmp_path_factory.mktemp("prepared"), settings=SOON)
     broker.start()
     yield broker
@@ -60,7 +60,7 @@ def committed(place: Broker, topic: str) -> list[bytes]:
 
 
 def without_record(prepared: PreparedTransaction) -> PreparedTransaction:
-    """As somebody has it who kept only the three numbers."""
+    """As another process has it, which kept only the three numbers."""
     return PreparedTransaction(prepared.transactional_id, prepared.producer_id, prepared.producer_epoch)
 
 
@@ -93,7 +93,7 @@ def test_another_process_ends_it(place: Broker, topic: str) -> None:
     assert committed(place, topic) == [b"a"]
 
 
-def test_what_was_aborted_is_told_to_who_would_commit(place: Broker, admin: Admin, topic: str) -> None:
+def test_committing_an_aborted_transaction_reports_the_abort(place: Broker, admin: Admin, topic: str) -> None:
     prepared = prepare(place, topic, "a")
     for _ in range(2):
         admin.complete_transaction(prepared, commit=False)
@@ -103,7 +103,7 @@ def test_what_was_aborted_is_told_to_who_would_commit(place: Broker, admin: Admi
     assert committed(place, topic) == []
 
 
-def test_what_ran_out_of_time_is_told_as_aborted(place: Broker, admin: Admin, topic: str) -> None:
+def test_a_timed_out_transaction_is_reported_as_aborted(place: Broker, admin: Admin, topic: str) -> None:
     prepared = prepare(place, topic, "a", transaction_timeout_ms=200)
     wait_until(
         lambda: admin.describe_transaction(prepared.transactional_id).state == "CompleteAbort",
@@ -116,7 +116,9 @@ def test_what_ran_out_of_time_is_told_as_aborted(place: Broker, admin: Admin, to
         admin.complete_transaction(each, commit=False)
 
 
-def test_the_log_tells_what_a_coordinator_has_forgotten(place: Broker, admin: Admin, topic: str) -> None:
+def test_the_log_shows_the_outcome_that_a_coordinator_has_forgotten(
+    place: Broker, admin: Admin, topic: str
+) -> None:
     name = new_name("writer")
     lost = prepare(place, topic, "lost", name=name)
     kept = prepare(place, topic, "kept", name=name)
@@ -136,7 +138,7 @@ def test_the_log_tells_what_a_coordinator_has_forgotten(place: Broker, admin: Ad
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_nothing_that_was_written_is_nothing_to_end(
+def test_a_transaction_without_records_needs_no_end(
     place: Broker, admin: Admin, topic: str, commit: bool
 ) -> None:
     prepared = prepare(place, topic)
@@ -146,7 +148,7 @@ def test_nothing_that_was_written_is_nothing_to_end(
         admin.complete_transaction(each, commit=commit)
 
 
-def test_one_producer_prepares_again_and_again(place: Broker, admin: Admin, topic: str) -> None:
+def test_one_producer_prepares_repeatedly(place: Broker, admin: Admin, topic: str) -> None:
     with Producer(place.bootstrap, transactional_id=new_name("writer")) as producer:
         for value in ("a", "b", "c"):
             assert producer.init_transactions() is None
@@ -161,7 +163,7 @@ def test_one_producer_prepares_again_and_again(place: Broker, admin: Admin, topi
     assert committed(place, topic) == [b"a", b"c"]
 
 
-def test_a_producer_ends_what_it_prepared_itself(place: Broker, topic: str) -> None:
+def test_a_producer_ends_its_own_prepared_transaction(place: Broker, topic: str) -> None:
     with Producer(place.bootstrap, transactional_id=new_name("writer")) as producer:
         for value, end in (("a", producer.commit), ("b", producer.abort)):
             producer.begin()
@@ -193,7 +195,7 @@ async def test_asynchronous_clients_do_the_same(place: Broker, topic: str) -> No
     assert committed(place, topic) == [b"a"]
 
 
-def test_a_broker_that_leaves_no_end_to_others_says_so(place: Broker) -> None:
+def test_a_broker_that_does_not_allow_it_is_reported(place: Broker) -> None:
     name = new_name("writer")
     with Producer(
         place.bootstrap, transactional_id=name, transaction_two_phase_commit_enable=True
@@ -204,7 +206,7 @@ def test_a_broker_that_leaves_no_end_to_others_says_so(place: Broker) -> None:
             producer.init_transactions()
 
 
-# With two phases
+# With two-phase commit
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +240,7 @@ def test_it_never_times_out_and_outlives_the_broker(two_phases: Broker, written:
 
 @pytest.mark.penstock_only("Kafka 4.3 keeps no prepared transaction")
 @pytest.mark.parametrize("is_remembered", [True, False])
-def test_a_producer_comes_back_to_it(two_phases: Broker, written: str, is_remembered: bool) -> None:
+def test_a_restarted_producer_continues_it(two_phases: Broker, written: str, is_remembered: bool) -> None:
     name = new_name("writer")
     options = {"transaction_two_phase_commit_enable": True}
     prepared = prepare(two_phases, written, "a", name=name, **options)
@@ -257,7 +259,7 @@ def test_a_producer_comes_back_to_it(two_phases: Broker, written: str, is_rememb
 
 
 @pytest.mark.penstock_only("Kafka 4.3 keeps no prepared transaction")
-def test_a_producer_that_keeps_nothing_aborts_it(two_phases: Broker, written: str) -> None:
+def test_a_producer_that_does_not_keep_it_aborts_it(two_phases: Broker, written: str) -> None:
     name = new_name("writer")
     options = {"transaction_two_phase_commit_enable": True}
     prepared = prepare(two_phases, written, "a", name=name, **options)

@@ -1,4 +1,4 @@
-"""The producer on a real broker, and what other clients read of it."""
+"""The producer on a real broker, and what other clients read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.admin import create_topic, new_name
 from harness.brokers import Broker, free_port
 from harness.waiting import wait_until
 from penstock import Consumer, Producer, TopicPartition, aio, errors
-from penstock.client.group.nouns import Offset
+from penstock.client.group.types import Offset
 
 WAIT_SECONDS = 60.0
 
@@ -30,7 +30,7 @@ Produce = Callable[..., Producer]
 
 @pytest.fixture
 def produce(cluster: Broker) -> Iterator[Produce]:
-    """Makes producers of the shared broker, and closes them; none may leave a thread behind."""
+    """Makes producers of the shared broker, and closes them. None may leave a thread behind."""
     before = set(threading.enumerate())
     made: list[Producer] = []
 
@@ -47,7 +47,7 @@ def produce(cluster: Broker) -> Iterator[Produce]:
 
 
 def read(bootstrap: str, topic: str, count: int, *, partitions: int = 1, **settings: Any) -> list[Any]:
-    """So many messages of a topic, by confluent-kafka."""
+    """So many messages of a topic, read by confluent-kafka."""
     consumer = ConfluentConsumer(
         {
             "bootstrap.servers": bootstrap,
@@ -80,11 +80,11 @@ def values(messages: list[Any]) -> list[str]:
     return [message.value().decode() for message in messages]
 
 
-# What is written
+# Written records
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_others_read_all_that_a_record_has(cluster: Broker, produce: Produce, codec: str) -> None:
+def test_other_clients_read_every_field_of_a_record(cluster: Broker, produce: Produce, codec: str) -> None:
     topic = create_topic(cluster.bootstrap, "whole")
     producer = produce(compression_type=codec)
     producer.send(
@@ -104,7 +104,7 @@ def test_others_read_all_that_a_record_has(cluster: Broker, produce: Produce, co
     assert tombstone.result() == (topic, 0, 1, second.timestamp()[1])
 
 
-def test_keys_lie_where_other_clients_put_them(cluster: Broker, produce: Produce) -> None:
+def test_keys_go_to_the_same_partitions_as_with_other_clients(cluster: Broker, produce: Produce) -> None:
     topic = create_topic(cluster.bootstrap, "keys", partitions=7)
     keys = [f"key-{number}" for number in range(100)]
     producer = produce()
@@ -126,7 +126,7 @@ def test_keys_lie_where_other_clients_put_them(cluster: Broker, produce: Produce
     assert ours == theirs
 
 
-def test_records_without_key_are_spread_in_batches(cluster: Broker, produce: Produce) -> None:
+def test_records_without_a_key_are_spread_batch_by_batch(cluster: Broker, produce: Produce) -> None:
     topic = create_topic(cluster.bootstrap, "spread", partitions=3)
     producer = produce(batch_size=2000, linger_ms=0)
     receipts = [producer.send(topic, "x" * 100) for _ in range(3000)]
@@ -138,7 +138,7 @@ def test_records_without_key_are_spread_in_batches(cluster: Broker, produce: Pro
     assert min(counts) > 300
 
 
-def test_serializers_make_bytes(cluster: Broker, produce: Produce) -> None:
+def test_serializers_convert_to_bytes(cluster: Broker, produce: Produce) -> None:
     topic = create_topic(cluster.bootstrap, "typed")
     producer = produce(serializer="json", key_serializer=int)
     producer.send(topic, {"id": 1}, key=7)
@@ -149,7 +149,7 @@ def test_serializers_make_bytes(cluster: Broker, produce: Produce) -> None:
 
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
-def test_acks_are_as_asked(cluster: Broker, produce: Produce, acks: Any) -> None:
+def test_acks_are_as_configured(cluster: Broker, produce: Produce, acks: Any) -> None:
     topic = create_topic(cluster.bootstrap, "acks")
     producer = produce(acks=acks)
     receipts = [producer.send(topic, str(number)) for number in range(100)]
@@ -159,7 +159,7 @@ def test_acks_are_as_asked(cluster: Broker, produce: Produce, acks: Any) -> None
     assert receipts[5].result().offset == (-1 if acks == 0 else 5)
 
 
-def test_batches_that_the_topic_does_not_take_are_split(cluster: Broker, produce: Produce) -> None:
+def test_batches_too_large_for_the_topic_are_split(cluster: Broker, produce: Produce) -> None:
     topic = create_topic(cluster.bootstrap, "small", config={"max.message.bytes": "2000"})
     producer = produce()
     receipts = [producer.send(topic, f"{number:0100}") for number in range(300)]
@@ -194,7 +194,7 @@ def test_many_threads_share_one_producer(cluster: Broker, produce: Produce) -> N
     assert found == {number: [str(count) for count in range(counts)] for number in range(4)}
 
 
-async def test_the_async_producer_writes_the_same(cluster: Broker) -> None:
+async def test_the_asyncio_producer_writes_the_same(cluster: Broker) -> None:
     topic = create_topic(cluster.bootstrap, "aio")
     async with aio.Producer(cluster.bootstrap, batch_size=5000) as producer:
         receipts = [await producer.send(topic, str(number)) for number in range(5000)]
@@ -211,15 +211,15 @@ async def _delivery(receipt: Any) -> Any:
     return await receipt
 
 
-# What goes wrong
+# Errors
 
 
 def fail_after(*done: Any) -> None:
-    """An application's own mistake."""
+    """An application's own error."""
     raise KeyError("what counts")
 
 
-def test_a_topic_that_does_not_exist_is_told(tmp_path: Path, make_broker: Callable[..., Broker]) -> None:
+def test_an_unknown_topic_is_reported(tmp_path: Path, make_broker: Callable[..., Broker]) -> None:
     broker = make_broker(tmp_path, settings={"auto.create.topics.enable": "false"})
     broker.start()
     try:
@@ -232,7 +232,7 @@ def test_a_topic_that_does_not_exist_is_told(tmp_path: Path, make_broker: Callab
         broker.close()
 
 
-def test_no_brokers_are_told_with_their_addresses() -> None:
+def test_unreachable_brokers_are_reported_with_their_addresses() -> None:
     before = set(threading.enumerate())
     port = free_port()
     with (
@@ -243,7 +243,7 @@ def test_no_brokers_are_told_with_their_addresses() -> None:
     assert set(threading.enumerate()) <= before
 
 
-def test_a_closed_producer_refuses_and_has_no_thread(cluster: Broker) -> None:
+def test_a_closed_producer_rejects_records_and_has_no_thread(cluster: Broker) -> None:
     before = set(threading.enumerate())
     producer = Producer(cluster.bootstrap)
     assert set(threading.enumerate()) <= before, "a constructor opens nothing"
@@ -260,7 +260,7 @@ def test_a_closed_producer_refuses_and_has_no_thread(cluster: Broker) -> None:
 
 
 def send_until_full(producer: Producer, topic: str) -> int:
-    """How many records were taken."""
+    """How many records were accepted."""
     for count in range(1000):
         try:
             producer.send(topic, "x" * 1000)
@@ -269,7 +269,7 @@ def send_until_full(producer: Producer, topic: str) -> int:
     raise AssertionError("the buffer never was full")
 
 
-def test_a_buffer_that_a_stopped_broker_leaves_full_is_told(broker: Broker) -> None:
+def test_a_full_buffer_is_reported_while_the_broker_is_stopped(broker: Broker) -> None:
     topic = create_topic(broker.bootstrap, "full")
     with Producer(
         broker.bootstrap, buffer_memory=100_000, batch_size=10_000, max_block_ms=500, linger_ms=0
@@ -289,7 +289,7 @@ def test_a_buffer_that_a_stopped_broker_leaves_full_is_told(broker: Broker) -> N
     assert len(read(broker.bootstrap, topic, sent + 1)) == sent + 1
 
 
-def test_failures_that_nobody_asked_for_are_raised_at_the_end(cluster: Broker) -> None:
+def test_failures_that_were_not_checked_are_raised_at_the_end(cluster: Broker) -> None:
     topic = create_topic(cluster.bootstrap, "compact", config={"cleanup.policy": "compact"})
 
     with pytest.raises(errors.InvalidRecord), Producer(cluster.bootstrap) as producer:
@@ -298,54 +298,54 @@ def test_failures_that_nobody_asked_for_are_raised_at_the_end(cluster: Broker) -
         fail_after(producer.send(topic, "a record without a key"))
 
 
-def test_a_callback_may_not_wait_for_a_receipt(cluster: Broker, produce: Produce) -> None:
+def test_a_callback_must_not_wait_for_a_receipt(cluster: Broker, produce: Produce) -> None:
     topic = create_topic(cluster.bootstrap, "callbacks")
     producer = produce()
-    told: list[Any] = []
+    results: list[Any] = []
 
     def callback(receipt: Any) -> None:
-        told.append(receipt.result().offset)
+        results.append(receipt.result().offset)
         later = producer.send(topic, "b")
         try:
             later.result()
         except errors.IllegalState as error:
-            told.append(error)
+            results.append(error)
 
     producer.send(topic, "a").add_done_callback(callback)
     producer.flush()
-    assert told[0] == 0
-    assert isinstance(told[1], errors.IllegalState)
+    assert results[0] == 0
+    assert isinstance(results[1], errors.IllegalState)
 
 
-def test_a_callback_may_not_close_its_producer_which_stays_in_use(cluster: Broker, produce: Produce) -> None:
-    """It was taken for closed, though its thread ran on: `close` did nothing more, and what was sent then was lost."""
+def test_a_callback_must_not_close_its_producer_which_stays_usable(cluster: Broker, produce: Produce) -> None:
+    """It was considered closed, although its thread ran on: `close` did nothing more, and later records were lost."""
     topic = create_topic(cluster.bootstrap, "closing")
     producer = produce()
-    told: list[Exception | None] = []
+    results: list[Exception | None] = []
 
     def callback(receipt: Any) -> None:
         try:
             producer.close()
         except errors.IllegalState as error:
-            told.append(error)
+            results.append(error)
 
     producer.send(topic, "a").add_done_callback(callback)
     producer.flush()
     receipt = producer.send(topic, "b")
     producer.close()
 
-    assert "callback" in str(told[0])
+    assert "callback" in str(results[0])
     assert receipt.result().offset == 1
     with pytest.raises(errors.ClientClosed):
         producer.send(topic, "c")
 
 
-def test_a_forked_child_may_not_use_its_parents_producer(cluster: Broker, produce: Produce) -> None:
+def test_a_forked_child_must_not_use_its_parents_producer(cluster: Broker, produce: Produce) -> None:
     topic = create_topic(cluster.bootstrap, "forked")
     producer = produce(linger_ms=1000)
     receipt = producer.send(topic, "a")
     child = os.fork()
-    if child == 0:  # never come back to the test from here
+    if child == 0:  # never return to the test from here
         status = 1
         with contextlib.suppress(BaseException):
             for use in (lambda: producer.send(topic, "b"), lambda: receipt.result(timeout=30)):
@@ -358,11 +358,10 @@ def test_a_forked_child_may_not_use_its_parents_producer(cluster: Broker, produc
     assert values(read(cluster.bootstrap, topic, 1)) == ["a"]
 
 
-@pytest.mark.timeout(180)
-def test_a_broker_that_is_killed_and_comes_back_has_each_record_once_and_in_order(
+def test_each_record_is_there_once_and_in_order_after_the_broker_was_killed_and_restarted(
     tmp_path: Path, make_broker: Callable[..., Broker]
 ) -> None:
-    # A KRaft broker that was killed is not let in again before its old session ends.
+    # A KRaft broker that was killed registers again only after its old session has expired.
     session = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
     broker = make_broker(tmp_path / "broker", settings=session)
     broker.start()
@@ -400,7 +399,7 @@ def transactional(transaction_cluster: Broker) -> Iterator[Produce]:
             producer.close()
 
 
-def test_only_what_was_committed_is_read(transaction_cluster: Broker, transactional: Produce) -> None:
+def test_only_committed_records_are_read(transaction_cluster: Broker, transactional: Produce) -> None:
     topic = create_topic(transaction_cluster.bootstrap, "transactions", partitions=2)
     producer = transactional(new_name("writer"))
     for number in range(10):
@@ -428,7 +427,7 @@ def test_only_what_was_committed_is_read(transaction_cluster: Broker, transactio
     assert by_partition == {0: [*committed, "explicit"], 1: committed}
 
 
-def test_sends_outside_of_a_transaction_are_refused(transactional: Produce) -> None:
+def test_sending_outside_of_a_transaction_is_rejected(transactional: Produce) -> None:
     producer = transactional(new_name("writer"))
     with pytest.raises(errors.IllegalState, match="between begin"):
         producer.send("orders", "a")
@@ -439,7 +438,7 @@ def test_sends_outside_of_a_transaction_are_refused(transactional: Produce) -> N
             call()
 
 
-def test_without_a_transactional_id_there_are_no_transactions(produce: Produce) -> None:
+def test_transactions_need_a_transactional_id(produce: Produce) -> None:
     with pytest.raises(errors.IllegalState, match=r"transactional\.id"):
         produce().begin()
 
@@ -488,7 +487,7 @@ def test_offsets_are_committed_with_the_transaction(
         with producer.transaction() as transaction:
             producer.send(target, first.value)
             transaction.send_offsets({TopicPartition(source, 0): 1}, consumer.group_metadata())
-        # A coordinator answers before it has told the group of the end.
+        # A coordinator responds before it has sent the end of the transaction to the group.
         wait_until(
             lambda: consumer.committed() == {TopicPartition(source, 0): Offset(1)}, "the commit is seen"
         )
@@ -511,10 +510,10 @@ READING: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
-def test_a_loop_that_goes_on_after_an_abort_skips_nothing(
+def test_a_loop_that_continues_after_an_abort_skips_nothing(
     transaction_cluster: Broker, transactional: Produce, reset: str
 ) -> None:
-    """The consumer stayed behind the messages of the aborted transaction, so they were never processed."""
+    """The consumer stayed after the messages of the aborted transaction, so they were never processed."""
     source = create_topic(transaction_cluster.bootstrap, "source", partitions=2)
     target = create_topic(transaction_cluster.bootstrap, "target", partitions=1)
     producer = transactional(new_name("writer"))
@@ -524,7 +523,7 @@ def test_a_loop_that_goes_on_after_an_abort_skips_nothing(
         group=new_name("transformer"),
         **{**READING, "auto_offset_reset": reset},
     ) as consumer:
-        while len(consumer.positions()) < 2:  # with `latest` nothing that was written before is read
+        while len(consumer.positions()) < 2:  # with `latest`, earlier records are not read
             consumer.poll(0.1)
         with Producer(transaction_cluster.bootstrap) as writer:
             for number in range(100):
@@ -549,7 +548,7 @@ def test_a_loop_that_goes_on_after_an_abort_skips_nothing(
     assert sorted(written, key=int) == [str(number) for number in range(100)]
 
 
-async def test_an_async_loop_that_goes_on_after_an_abort_skips_nothing(transaction_cluster: Broker) -> None:
+async def test_an_async_loop_that_continues_after_an_abort_skips_nothing(transaction_cluster: Broker) -> None:
     source = create_topic(transaction_cluster.bootstrap, "source", partitions=2)
     target = create_topic(transaction_cluster.bootstrap, "target", partitions=1)
     async with (
@@ -580,14 +579,14 @@ async def test_an_async_loop_that_goes_on_after_an_abort_skips_nothing(transacti
     assert sorted(written, key=int) == [str(number) for number in range(30)]
 
 
-def test_a_consumer_that_cannot_belong_to_a_transaction_is_refused(transactional: Produce) -> None:
+def test_a_consumer_that_cannot_be_part_of_a_transaction_is_rejected(transactional: Produce) -> None:
     producer = transactional(new_name("writer"))
-    for consumer, words in (
+    for consumer, message in (
         (Consumer("orders", group="g"), "enable_auto_commit=False"),
         (Consumer("orders"), r"group\.id"),
         ("orders", "must be a Consumer"),
     ):
-        with pytest.raises(errors.BadArgument, match=words), producer.transaction(consumer=consumer):  # type: ignore[arg-type]
+        with pytest.raises(errors.BadArgument, match=message), producer.transaction(consumer=consumer):  # type: ignore[arg-type]
             pass
 
 

@@ -1,10 +1,8 @@
-"""Transactions on three nodes of Apache Kafka, whose coordinator and a partition's leader are killed on the way."""
+"""Transactions on three nodes of Apache Kafka, whose coordinator and partition leader are killed meanwhile."""
 
 from __future__ import annotations
 
 import contextlib
-
-import pytest
 
 from harness.admin import new_name
 from harness.kafka_cluster import KafkaCluster
@@ -17,8 +15,6 @@ from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 TRANSACTIONS = 30
 RECORDS = 20
 
-pytestmark = pytest.mark.timeout(300)
-
 
 def coordinator_of(cluster: KafkaCluster, transactional_id: str) -> int:
     port = next(node.port for node in cluster.nodes.values() if node.is_alive())
@@ -30,7 +26,9 @@ def coordinator_of(cluster: KafkaCluster, transactional_id: str) -> int:
     return int(found.node_id)
 
 
-def test_transactions_go_on_when_coordinator_and_leader_are_killed(kafka_cluster: KafkaCluster) -> None:
+def test_transactions_continue_after_the_coordinator_and_the_leader_were_killed(
+    kafka_cluster: KafkaCluster,
+) -> None:
     topic, name = new_name("killed-transactions"), new_name("writer")
     with Admin(kafka_cluster.bootstrap) as admin:
         admin.create_topic(topic, partitions=2, replication_factor=3)

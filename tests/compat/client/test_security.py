@@ -1,4 +1,4 @@
-"""Every way to prove who one is, to a real Apache Kafka: TLS, a client's own certificate, and the SASL mechanisms."""
+"""All ways to authenticate to a real Apache Kafka: TLS, client certificates, and the SASL mechanisms."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SecuredKafka:
     folder: Path
 
     def settings(self, protocol: str, *, host: str = "localhost", **settings: object) -> AdminSettings:
-        """Of a client that trusts the authority and does not yet say who it is."""
+        """Settings of a client that trusts the authority and does not authenticate itself yet."""
         trust = (
             {}
             if "ssl_truststore_location" in settings
@@ -92,7 +92,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
             "oauthbearer": f'{OAUTH_LOGIN} required unsecuredLoginStringClaim_sub="broker";',
         }
         for mechanism, login in logins.items():
-            # A properties file takes a backslash for itself.
+            # A properties file treats backslashes as escapes.
             broker.settings[f"listener.name.{listener}.{mechanism}.sasl.jaas.config"] = "".join(
                 char if ord(char) < 128 else f"\\u{ord(char):04x}" for char in login.replace("\\", "\\\\")
             )
@@ -102,7 +102,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
 
 
 async def check(settings: AdminSettings) -> None:
-    """A client with these settings gets an answer that only a logged-in one gets."""
+    """A client with these settings gets a response that needs authentication."""
     client = ClusterClient(settings)
     try:
         assert (await client.refresh()).cluster_id is not None
@@ -139,12 +139,12 @@ def scram_users(kafka: SecuredKafka) -> None:
     async def alter() -> None:
         client = ClusterClient(AdminSettings.of(kafka.broker.bootstrap))
         try:
-            for upsertion in upsertions:  # Kafka takes a user once in a request
+            for upsertion in upsertions:  # Kafka accepts a user only once per request
                 response = await client.ask_controller(
                     AlterUserScramCredentialsRequest(deletions=[], upsertions=[upsertion])
                 )
                 assert [each.error_code for each in response.results] == [ErrorCode.NONE]
-            while not await are_known(client):  # the broker learns of them a moment after the controller
+            while not await are_known(client):  # the broker applies them a moment after the controller
                 await asyncio.sleep(0.02)
         finally:
             await client.close()
@@ -155,7 +155,7 @@ def scram_users(kafka: SecuredKafka) -> None:
 # -- TLS
 
 
-async def test_a_client_shows_its_certificate_from_settings(kafka: SecuredKafka) -> None:
+async def test_a_client_certificate_from_settings(kafka: SecuredKafka) -> None:
     await check(
         kafka.settings(
             "SSL",
@@ -165,7 +165,7 @@ async def test_a_client_shows_its_certificate_from_settings(kafka: SecuredKafka)
     )
 
 
-async def test_a_client_shows_its_certificate_from_files(kafka: SecuredKafka) -> None:
+async def test_a_client_certificate_from_files(kafka: SecuredKafka) -> None:
     await check(
         kafka.settings(
             "SSL",
@@ -180,7 +180,7 @@ async def test_a_client_shows_its_certificate_from_files(kafka: SecuredKafka) ->
     )
 
 
-async def test_a_client_shows_its_certificate_from_java_stores(kafka: SecuredKafka) -> None:
+async def test_a_client_certificate_from_java_stores(kafka: SecuredKafka) -> None:
     trusted = kafka.authority.write_pkcs12(kafka.folder / "trusted.p12", STORE_PASSWORD)
     own = kafka.client.write_pkcs12(kafka.folder / "own.p12", STORE_PASSWORD)
     await check(
@@ -195,24 +195,24 @@ async def test_a_client_shows_its_certificate_from_java_stores(kafka: SecuredKaf
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
-async def test_a_client_without_a_certificate_is_refused(kafka: SecuredKafka, version: str) -> None:
+async def test_a_client_without_a_certificate_is_rejected(kafka: SecuredKafka, version: str) -> None:
     with pytest.raises(errors.AuthenticationError):
         await check(kafka.settings("SSL", ssl_enabled_protocols=version))
 
 
-async def test_a_broker_that_nobody_vouches_for_is_not_trusted(kafka: SecuredKafka) -> None:
+async def test_a_broker_with_an_unknown_certificate_is_not_trusted(kafka: SecuredKafka) -> None:
     with pytest.raises(errors.TlsFailed, match="not trusted"):
         await check(
             kafka.settings("SASL_SSL", ssl_truststore_certificates=Authority("Another").pem, **plain())
         )
 
 
-async def test_a_broker_under_another_name_is_not_trusted(kafka: SecuredKafka) -> None:
+async def test_a_broker_with_another_host_name_is_not_trusted(kafka: SecuredKafka) -> None:
     with pytest.raises(errors.TlsFailed, match=r"127\.0\.0\.1"):
         await check(kafka.settings("SASL_SSL", host="127.0.0.1", **plain()))
 
 
-async def test_a_name_is_not_looked_at_where_the_client_is_told_so(kafka: SecuredKafka) -> None:
+async def test_the_host_name_is_not_checked_if_disabled(kafka: SecuredKafka) -> None:
     settings = {"ssl_endpoint_identification_algorithm": ""}
     await check(kafka.settings("SASL_SSL", host="127.0.0.1", **settings, **plain()))
 
@@ -245,7 +245,7 @@ async def test_scram(kafka: SecuredKafka, protocol: str, mechanism: str) -> None
     )
 
 
-async def test_a_token_without_a_signature(kafka: SecuredKafka) -> None:
+async def test_an_unsigned_token(kafka: SecuredKafka) -> None:
     await check(
         kafka.settings(
             "SASL_SSL",
@@ -255,7 +255,7 @@ async def test_a_token_without_a_signature(kafka: SecuredKafka) -> None:
     )
 
 
-async def test_a_token_of_the_application(kafka: SecuredKafka) -> None:
+async def test_a_token_from_the_application(kafka: SecuredKafka) -> None:
     async def give_token() -> str:
         made = parse_login(login(OAUTH_LOGIN, unsecuredLoginStringClaim_sub="alice"))
         return unsecured_token(made, now_s=time.time()).value
@@ -269,13 +269,13 @@ async def test_a_token_of_the_application(kafka: SecuredKafka) -> None:
     )
 
 
-async def test_a_wrong_password_is_refused_at_once(kafka: SecuredKafka) -> None:
+async def test_a_wrong_password_is_rejected_at_once(kafka: SecuredKafka) -> None:
     with pytest.raises(errors.SaslAuthenticationFailed, match=r"sasl\.jaas\.config"):
         await check(kafka.settings("SASL_SSL", **plain(password="wrong")))
 
 
 @pytest.mark.usefixtures("scram_users")
-async def test_a_wrong_password_for_scram_is_refused_at_once(kafka: SecuredKafka) -> None:
+async def test_a_wrong_scram_password_is_rejected_at_once(kafka: SecuredKafka) -> None:
     with pytest.raises(errors.AuthenticationError):
         await check(
             kafka.settings(
@@ -286,7 +286,7 @@ async def test_a_wrong_password_for_scram_is_refused_at_once(kafka: SecuredKafka
         )
 
 
-async def test_a_token_that_is_refused_says_so(kafka: SecuredKafka) -> None:
+async def test_a_rejected_token_is_reported(kafka: SecuredKafka) -> None:
     with pytest.raises(errors.SaslAuthenticationFailed):
         await check(
             kafka.settings(
@@ -300,7 +300,7 @@ async def test_a_token_that_is_refused_says_so(kafka: SecuredKafka) -> None:
 # -- records
 
 
-def test_records_go_both_ways_through_tls(kafka: SecuredKafka) -> None:
+def test_records_are_sent_and_read_through_tls(kafka: SecuredKafka) -> None:
     secured: dict[str, Any] = {
         "bootstrap_servers": f"localhost:{kafka.ports['SASL_SSL']}",
         "security_protocol": "SASL_SSL",
@@ -317,10 +317,10 @@ def test_records_go_both_ways_through_tls(kafka: SecuredKafka) -> None:
     assert [message.value for message in received] == sent
 
 
-# -- the wrong door
+# -- the wrong listener
 
 
-async def test_a_plain_client_at_a_tls_listener_is_told_what_to_look_at(kafka: SecuredKafka) -> None:
+async def test_a_plain_client_on_a_tls_listener_is_told_what_to_check(kafka: SecuredKafka) -> None:
     client = ClusterClient(AdminSettings.of(f"localhost:{kafka.ports['SASL_SSL']}"))
     try:
         with pytest.raises(errors.MalformedAnswer, match=r"security\.protocol"):
@@ -329,7 +329,7 @@ async def test_a_plain_client_at_a_tls_listener_is_told_what_to_look_at(kafka: S
         await client.close()
 
 
-async def test_a_tls_client_at_a_plain_listener_is_told_so(kafka: SecuredKafka) -> None:
+async def test_a_tls_client_on_a_plain_listener_is_reported(kafka: SecuredKafka) -> None:
     settings = AdminSettings.of(kafka.broker.bootstrap, None, {"security_protocol": "SSL"})
     client = ClusterClient(settings)
     try:
@@ -339,10 +339,10 @@ async def test_a_tls_client_at_a_plain_listener_is_told_so(kafka: SecuredKafka) 
         await client.close()
 
 
-async def test_a_client_that_does_not_log_in_where_it_must_is_told_so(kafka: SecuredKafka) -> None:
+async def test_a_client_that_does_not_authenticate_where_it_must_is_reported(kafka: SecuredKafka) -> None:
     client = ClusterClient(AdminSettings.of(f"localhost:{kafka.ports['SASL_PLAINTEXT']}"))
     try:
-        with pytest.raises(errors.PenstockError, match="it may want a login"):
+        with pytest.raises(errors.PenstockError, match="it may require authentication"):
             await client.refresh(deadline_ms=client.deadline(1000))
     finally:
         await client.close()

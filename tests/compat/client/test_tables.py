@@ -1,4 +1,4 @@
-"""Tables of Arrow through a producer on a real broker, and back by readers of any kind."""
+"""Arrow tables sent by a producer to a real broker, and read by consumers of any kind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read(broker: Broker, topic: str, **options: object) -> pa.Table:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_was_read_is_sent_and_read_the_same(cluster: Broker, codec: str) -> None:
+def test_a_table_that_was_read_is_sent_and_read_unchanged(cluster: Broker, codec: str) -> None:
     first, second = (create_topic(cluster.bootstrap, "tables", partitions=3) for _ in range(2))
     table = pa.table(
         {
@@ -41,13 +41,13 @@ def test_what_was_read_is_sent_and_read_the_same(cluster: Broker, codec: str) ->
         assert sum(counts.values()) == was_read.num_rows == 3000
         producer.send_arrow(was_read, topic=second).result(30)
 
-    # Partition and all else are columns of what was read, so that each row goes where it was.
+    # The table has columns for the partition and everything else, so each row goes where it was.
     columns = ["partition", "offset", "timestamp", "key", "value", "headers"]
     order = [("partition", "ascending"), ("offset", "ascending")]
     assert read(cluster, second).select(columns).sort_by(order) == was_read.select(columns).sort_by(order)
 
 
-def test_rows_of_a_key_lie_where_single_records_of_it_do(cluster: Broker) -> None:
+def test_rows_with_a_key_go_to_the_same_partition_as_single_records(cluster: Broker) -> None:
     topic = create_topic(cluster.bootstrap, "keys", partitions=7)
     keys = [f"key {number}" for number in range(500)]
     with Producer(cluster.bootstrap) as producer:
@@ -58,7 +58,7 @@ def test_rows_of_a_key_lie_where_single_records_of_it_do(cluster: Broker) -> Non
             assert row["partition"] == single[row["key"].decode()].partition
 
 
-def test_a_small_buffer_is_filled_again_and_again(cluster: Broker) -> None:
+def test_a_small_buffer_is_filled_repeatedly(cluster: Broker) -> None:
     topic = create_topic(cluster.bootstrap, "slices", partitions=2)
     table = pa.table({"value": [b"%0100d" % row for row in range(ROWS)]})
     with Producer(cluster.bootstrap, buffer_memory=1_000_000, batch_size=100_000) as producer:
@@ -96,7 +96,7 @@ def test_many_threads_send_tables_and_records_at_once(cluster: Broker) -> None:
     assert sorted(values) == sorted(f"{n}-{row}".encode() for n in range(4) for row in range(10_000))
 
 
-def test_a_table_in_a_transaction_is_seen_whole_or_not(transaction_cluster: Broker) -> None:
+def test_a_table_in_a_transaction_is_visible_as_a_whole_or_not_at_all(transaction_cluster: Broker) -> None:
     topic = create_topic(transaction_cluster.bootstrap, "tables-in-transactions", partitions=2)
     with Producer(transaction_cluster.bootstrap, transactional_id=new_name("writer")) as producer:
         for name, end in (("a", producer.commit), ("b", producer.abort), ("c", producer.commit)):
@@ -108,7 +108,7 @@ def test_a_table_in_a_transaction_is_seen_whole_or_not(transaction_cluster: Brok
     assert sorted(values) == [b"a"] * 1000 + [b"c"] * 1000
 
 
-async def test_the_asynchronous_producer_sends_the_same(cluster: Broker) -> None:
+async def test_the_asyncio_producer_sends_the_same(cluster: Broker) -> None:
     topic = create_topic(cluster.bootstrap, "async-tables", partitions=2)
     table = pa.table({"value": [b"%d" % row for row in range(ROWS)]})
     async with aio.Producer(cluster.bootstrap, batch_size=50_000, buffer_memory=400_000) as producer:
@@ -118,7 +118,7 @@ async def test_the_asynchronous_producer_sends_the_same(cluster: Broker) -> None
     assert sorted(map(int, read(cluster, topic).column("value").to_pylist())) == list(range(ROWS))
 
 
-def test_rows_that_the_topic_does_not_take_are_named(cluster: Broker) -> None:
+def test_rows_that_the_topic_rejects_are_named(cluster: Broker) -> None:
     topic = create_topic(cluster.bootstrap, "small", config={"max.message.bytes": "2000"})
     values = [b"x" * 100] * 20 + [b"y" * 5000] + [b"z" * 100] * 20
     with Producer(cluster.bootstrap) as producer:
@@ -130,7 +130,7 @@ def test_rows_that_the_topic_does_not_take_are_named(cluster: Broker) -> None:
     assert sorted(written) == sorted(value for value in values if len(value) == 100)
 
 
-def test_a_broker_that_is_killed_and_comes_back_has_each_row_once(broker: Broker) -> None:
+def test_each_row_is_there_once_after_the_broker_was_killed_and_restarted(broker: Broker) -> None:
     topic = create_topic(broker.bootstrap, "killed", partitions=2)
     table = pa.table({"value": [b"%0100d" % row for row in range(ROWS)]})
     with Producer(broker.bootstrap, buffer_memory=1_000_000, batch_size=50_000) as producer:

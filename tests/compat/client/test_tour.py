@@ -1,7 +1,7 @@
-"""The compatibility tour: what a user does, step by step, on both faces of the client, on Penstock and on Apache Kafka.
+"""The compatibility tour: what users do, step by step, with both clients, on Penstock and on Apache Kafka.
 
-Every test runs four times with the same words: `penstock` and `penstock.aio`, against a Penstock and against a real
-Apache Kafka. What differs between the two brokers is a bug of ours.
+Every test runs four times: `penstock` and `penstock.aio`, against Penstock and against a real Apache Kafka. A
+difference between the two brokers is a bug of Penstock.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from compat.client.reading import values
 from compat.client.tour import FACES, WAIT_SECONDS, Face, done, eventually
 from compat.conftest import TRANSACTION_SETTINGS
 from harness.admin import new_name
@@ -44,7 +45,7 @@ def tour_broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 @pytest.fixture(params=list(FACES))
 async def face(tour_broker: Broker, request: pytest.FixtureRequest) -> AsyncIterator[Face]:
-    """The clients; whatever a step opens is closed after it, and leaves no thread."""
+    """The clients. They are closed after each step, and leave no thread."""
     before = set(threading.enumerate())
     face = Face(request.param, tour_broker.bootstrap)
     yield face
@@ -57,7 +58,7 @@ async def face(tour_broker: Broker, request: pytest.FixtureRequest) -> AsyncIter
 
 @pytest.fixture
 async def topic(face: Face) -> str:
-    """A topic of three partitions."""
+    """A topic with three partitions."""
     return await make_topic(face)
 
 
@@ -69,15 +70,11 @@ async def make_topic(face: Face, *, partitions: int = 3, **config: str) -> str:
 
 
 async def write(face: Face, topic: str, values: list[str], **options: Any) -> None:
-    """These values, spread over the partitions in turn."""
+    """Write these values, spread over the partitions in turn."""
     producer = face.producer(**options)
     for number, value in enumerate(values):
         await done(producer.send(topic, value, partition=number % 3))
     await done(producer.close())
-
-
-def values(messages: list[Any]) -> list[str]:
-    return [message.value.decode() for message in messages]
 
 
 def numbers(count: int, *, start: int = 0) -> list[str]:
@@ -89,9 +86,7 @@ def numbers(count: int, *, start: int = 0) -> list[str]:
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-async def test_records_come_back_as_they_were_sent(
-    face: Face, topic: str, acks: str, compression: str
-) -> None:
+async def test_records_come_back_unchanged(face: Face, topic: str, acks: str, compression: str) -> None:
     sent: list[tuple[Any, ...]] = [
         (b"value", b"key", {"trace": b"1"}),
         ("text", "käy", [("twice", b"1"), ("twice", b"2"), ("nothing", None)]),
@@ -100,7 +95,7 @@ async def test_records_come_back_as_they_were_sent(
         (b"no key", None, {"text": "is taken too"}),
         (b"x" * 50_000, b"large", None),
     ]
-    # Nobody would say so if a record without acknowledgement came before the broker leads the new partition.
+    # With acks=0 a record sent before the broker leads the new partition would be lost silently.
     await face.send(face.producer(), topic, b"first", partition=1)
     producer = face.producer(acks=acks, compression_type=compression, enable_idempotence=acks == "all")
     for number, (value, key, headers) in enumerate(sent):
@@ -135,7 +130,7 @@ async def test_records_come_back_as_they_were_sent(
     ]
 
 
-async def test_a_delivery_tells_where_the_record_is(face: Face, topic: str) -> None:
+async def test_a_delivery_has_partition_and_offset(face: Face, topic: str) -> None:
     producer = face.producer()
     first = await face.send(producer, topic, b"one", partition=2, timestamp_ms=77)
     second = await face.send(producer, topic, b"two", partition=2)
@@ -144,18 +139,18 @@ async def test_a_delivery_tells_where_the_record_is(face: Face, topic: str) -> N
     assert abs(second.timestamp_ms - time.time() * 1000) < 60_000
 
 
-async def test_records_of_one_key_stay_together_and_where_java_puts_them(face: Face, topic: str) -> None:
+async def test_records_of_one_key_go_to_the_same_partition_as_in_java(face: Face, topic: str) -> None:
     producer = face.producer()
     found = {}
     for key in ("alice", "bob", "carol", "dave", "eve"):
         partitions = {(await face.send(producer, topic, b"x", key=key)).partition for _ in range(3)}
         assert len(partitions) == 1
         found[key] = partitions.pop()
-    # As Apache Kafka's own producer places them among three partitions (murmur2).
+    # The partitions that Apache Kafka's producer chooses among three (murmur2).
     assert found == {"alice": 0, "bob": 0, "carol": 2, "dave": 1, "eve": 2}
 
 
-async def test_many_records_arrive_once_each_and_in_order(face: Face, topic: str) -> None:
+async def test_many_records_arrive_once_and_in_order(face: Face, topic: str) -> None:
     producer = face.producer(linger_ms=1, batch_size=5000)
     for number in range(20_000):
         await done(producer.send(topic, str(number), partition=number % 3))
@@ -167,7 +162,7 @@ async def test_many_records_arrive_once_each_and_in_order(face: Face, topic: str
         assert own == list(range(partition, 20_000, 3))
 
 
-async def test_a_topic_is_made_by_the_first_record(face: Face) -> None:
+async def test_the_first_record_creates_the_topic(face: Face) -> None:
     name = new_name("made-by-producing")
     await face.send(face.producer(), name, b"first")
     assert values(await face.read(face.consumer(name))) == ["first"]
@@ -181,7 +176,7 @@ async def test_serializers_and_deserializers(face: Face, topic: str) -> None:
     assert (message.key, message.value) == ("alice", {"id": 1, "of": ["a", None]})
 
 
-async def test_a_record_that_the_broker_finds_too_large_is_an_error_of_its_receipt(face: Face) -> None:
+async def test_a_record_too_large_for_the_broker_fails_its_receipt(face: Face) -> None:
     name = await make_topic(face, partitions=1, max_message_bytes="1000")
     producer = face.producer()
     with pytest.raises(errors.MessageTooLarge):
@@ -189,7 +184,7 @@ async def test_a_record_that_the_broker_finds_too_large_is_an_error_of_its_recei
     assert (await face.send(producer, name, b"small")).offset == 0
 
 
-async def test_log_append_time_is_told(face: Face) -> None:
+async def test_log_append_time_is_returned(face: Face) -> None:
     name = await make_topic(face, partitions=1, message_timestamp_type="LogAppendTime")
     delivery = await face.send(face.producer(), name, b"x", timestamp_ms=1)
     assert abs(delivery.timestamp_ms - time.time() * 1000) < 60_000
@@ -201,7 +196,7 @@ async def test_log_append_time_is_told(face: Face) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_a_group_goes_on_where_it_committed(face: Face, topic: str, protocol: str) -> None:
+async def test_a_group_continues_at_its_committed_offset(face: Face, topic: str, protocol: str) -> None:
     await write(face, topic, numbers(30))
     group = new_name("readers")
     options = {"group": group, "group_protocol": protocol, "enable_auto_commit": False}
@@ -215,12 +210,12 @@ async def test_a_group_goes_on_where_it_committed(face: Face, topic: str, protoc
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_a_loop_over_a_consumer_commits_by_itself(face: Face, topic: str, protocol: str) -> None:
+async def test_a_loop_over_a_consumer_commits_automatically(face: Face, topic: str, protocol: str) -> None:
     await write(face, topic, numbers(9))
     options = {"group": new_name("readers"), "group_protocol": protocol}
     first = face.consumer(topic, **options)
     assert sorted(values(await face.iterate(first, 9))) == numbers(9)
-    await done(first.poll(0))  # the last one of a loop counts when the next is asked for
+    await done(first.poll(0))  # the last message of a loop counts when the next one is requested
     await done(first.close())
     await write(face, topic, ["more"])
     assert values(await face.take(face.consumer(topic, **options), 1)) == ["more"]
@@ -255,7 +250,7 @@ async def test_topics_are_found_by_a_pattern(face: Face, protocol: str) -> None:
     assert sorted(values(await face.take(consumer, 2))) == [f"{stem}-a", f"{stem}-b"]
 
 
-async def test_positions_are_moved(face: Face, topic: str) -> None:
+async def test_seeking(face: Face, topic: str) -> None:
     partition = TopicPartition(topic, 0)
     producer = face.producer()
     for number in range(10):
@@ -277,7 +272,7 @@ async def test_positions_are_moved(face: Face, topic: str) -> None:
     assert values(await face.take(consumer, 1)) == ["new"]
 
 
-async def test_a_paused_partition_gives_nothing(face: Face, topic: str) -> None:
+async def test_a_paused_partition_returns_nothing(face: Face, topic: str) -> None:
     await write(face, topic, numbers(6))
     consumer = face.consumer()
     consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
@@ -288,7 +283,7 @@ async def test_a_paused_partition_gives_nothing(face: Face, topic: str) -> None:
     assert {message.partition for message in await face.take(consumer, 2)} == {0}
 
 
-async def test_ends_and_times_are_looked_up(face: Face, topic: str) -> None:
+async def test_end_offsets_and_timestamps_are_looked_up(face: Face, topic: str) -> None:
     producer = face.producer()
     for timestamp_ms in (1000, 2000, 3000):
         await face.send(producer, topic, b"x", partition=0, timestamp_ms=timestamp_ms)
@@ -304,7 +299,7 @@ async def test_ends_and_times_are_looked_up(face: Face, topic: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_offsets_are_committed_by_name_with_a_note(face: Face, topic: str, protocol: str) -> None:
+async def test_given_offsets_are_committed_with_metadata(face: Face, topic: str, protocol: str) -> None:
     await write(face, topic, numbers(9))
     consumer = face.consumer(
         topic, group=new_name("readers"), group_protocol=protocol, enable_auto_commit=False
@@ -318,13 +313,13 @@ async def test_offsets_are_committed_by_name_with_a_note(face: Face, topic: str,
 
 
 @pytest.mark.parametrize(("reset", "expected"), [("earliest", ["old", "new"]), ("latest", ["new"])])
-async def test_a_new_group_begins_where_it_is_told(face: Face, reset: str, expected: list[str]) -> None:
+async def test_a_new_group_starts_as_configured(face: Face, reset: str, expected: list[str]) -> None:
     topic = await make_topic(face, partitions=1)
     await face.send(face.producer(), topic, b"old")
     consumer = face.consumer(topic, group=new_name("readers"), auto_offset_reset=reset)
     deadline = time.monotonic() + WAIT_SECONDS
     seen: list[Any] = []
-    while not consumer.positions():  # until it knows where it begins
+    while not consumer.positions():  # until it knows its start position
         assert time.monotonic() < deadline
         seen += await done(consumer.poll(0.05))
     await face.send(face.producer(), topic, b"new")
@@ -332,13 +327,13 @@ async def test_a_new_group_begins_where_it_is_told(face: Face, reset: str, expec
     assert values(seen) == expected
 
 
-async def test_a_group_without_offsets_may_be_told_to_fail(face: Face, topic: str) -> None:
+async def test_a_group_without_offsets_may_fail_by_configuration(face: Face, topic: str) -> None:
     consumer = face.consumer(topic, group=new_name("readers"), auto_offset_reset="none")
     with pytest.raises(errors.NoOffset):
         await face.take(consumer, 1)
 
 
-async def test_a_topic_becomes_a_table(face: Face, topic: str) -> None:
+async def test_a_topic_is_read_into_a_table(face: Face, topic: str) -> None:
     await write(face, topic, numbers(999))
     table = await done(face.consumer(topic).read(until="end").to_arrow())
     assert table.num_rows == 999
@@ -365,7 +360,7 @@ async def write_and_commit(face: Face, producer: Any, topic: str) -> None:
     await done(producer.commit())
 
 
-async def test_committed_transactions_are_seen_and_aborted_ones_are_not(face: Face, topic: str) -> None:
+async def test_committed_transactions_are_visible_and_aborted_ones_are_not(face: Face, topic: str) -> None:
     producer = face.producer(transactional_id=new_name("writer"))
     async with face.transaction(producer):
         for number in range(3):
@@ -395,7 +390,7 @@ async def test_an_open_transaction_is_not_read(face: Face) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_reading_and_writing_are_one_transaction(face: Face, protocol: str) -> None:
+async def test_consuming_and_producing_in_one_transaction(face: Face, protocol: str) -> None:
     source, target = await make_topic(face, partitions=1), await make_topic(face, partitions=1)
     producer = face.producer()
     for number in range(20):
@@ -416,7 +411,9 @@ async def test_reading_and_writing_are_one_transaction(face: Face, protocol: str
     assert offsets[partition].offset == 20
 
 
-async def test_a_second_producer_of_the_same_name_fences_the_first(face: Face, topic: str) -> None:
+async def test_a_second_producer_with_the_same_transactional_id_fences_the_first(
+    face: Face, topic: str
+) -> None:
     name = new_name("writer")
     old, new = face.producer(transactional_id=name), face.producer(transactional_id=name)
     async with face.transaction(old):
@@ -435,7 +432,7 @@ async def test_a_second_producer_of_the_same_name_fences_the_first(face: Face, t
 # -- admin
 
 
-async def test_topics_are_made_described_grown_and_deleted(face: Face) -> None:
+async def test_topics_are_created_described_grown_and_deleted(face: Face) -> None:
     admin, name = face.admin(), new_name("administered")
     created = await done(admin.create_topic(name, 2, 1, {"retention.ms": "3600000"}))
     assert (created.partitions, created.replication_factor) == (2, 1)
@@ -456,7 +453,7 @@ async def test_topics_are_made_described_grown_and_deleted(face: Face) -> None:
         await done(admin.describe_topic(name, timeout=2))
 
 
-async def test_settings_of_a_topic_are_told_and_changed(face: Face, topic: str) -> None:
+async def test_settings_of_a_topic_are_described_and_changed(face: Face, topic: str) -> None:
     admin, resource = face.admin(), ConfigResource.topic(topic)
     await done(admin.alter_config(resource, {"retention.ms": 60_000, "cleanup.policy": "compact"}))
     config = await eventually(
@@ -477,7 +474,7 @@ async def test_the_cluster_is_described(face: Face) -> None:
     assert [f"{broker.host}:{broker.port}" for broker in cluster.brokers] == [face.bootstrap]
 
 
-async def test_offsets_are_told_and_records_deleted(face: Face, topic: str) -> None:
+async def test_offsets_are_listed_and_records_deleted(face: Face, topic: str) -> None:
     await write(face, topic, numbers(30))
     admin = face.admin()
     partition = TopicPartition(topic, 0)
@@ -488,7 +485,7 @@ async def test_offsets_are_told_and_records_deleted(face: Face, topic: str) -> N
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_groups_are_listed_described_moved_and_deleted(face: Face, topic: str, protocol: str) -> None:
+async def test_groups_are_listed_described_reset_and_deleted(face: Face, topic: str, protocol: str) -> None:
     await write(face, topic, numbers(30))
     admin, group = face.admin(), new_name("administered")
     consumer = face.consumer(topic, group=group, group_protocol=protocol, enable_auto_commit=False)
@@ -526,23 +523,23 @@ async def test_transactions_are_listed_and_described(face: Face, topic: str) -> 
     await done(producer.abort())
 
 
-# -- trouble
+# -- errors
 
 
-async def test_a_topic_that_is_not_there_is_an_error_for_a_reader(face: Face) -> None:
+async def test_reading_an_unknown_topic_is_an_error(face: Face) -> None:
     consumer = face.consumer(new_name("nowhere"))
     with pytest.raises(errors.UnknownTopicOrPartition):
         await face.read(consumer, timeout=1)
 
 
-async def test_a_name_that_cannot_be_is_an_error(face: Face) -> None:
+async def test_an_invalid_topic_name_is_an_error(face: Face) -> None:
     with pytest.raises(errors.InvalidTopic):
         await done(face.admin().create_topic("no name!", 1, 1))
     with pytest.raises(errors.InvalidTopic):
         await face.send(face.producer(), "no name!", b"x")
 
 
-async def test_a_closed_client_is_refused(face: Face, topic: str) -> None:
+async def test_using_a_closed_client_is_rejected(face: Face, topic: str) -> None:
     producer, consumer, admin = face.producer(), face.consumer(topic), face.admin()
     await face.send(producer, topic, b"x")
     for client in (producer, consumer, admin):

@@ -1,4 +1,4 @@
-"""Trouble that clients ride through, or report, with nothing lost: on Penstock, and on one node of Apache Kafka."""
+"""Faults that clients survive or report, without losing anything: on Penstock, and on one node of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from compat.conftest import GROUP_SETTINGS, StartHost
+from compat.client.reading import RecordingListener
+from compat.conftest import GROUP_SETTINGS, SHORT_BROKER_SESSION, StartHost
 from compat.groups import members
+from compat.groups.crashes import (
+    check_groups,
+    join_two_members_each,
+    make_groups,
+    wait_until_groups_continue,
+)
 from compat.groups.history import delivery_faults
 from compat.groups.members import Client, Group, Host
-from compat.groups.state import committed_offsets, end_offsets
+from compat.groups.state import check_committed
 from harness.admin import create_topic, new_name
 from harness.brokers import Broker
 from harness.own_load import OwnLoad, check_each_once_and_in_order
@@ -21,20 +28,6 @@ from penstock import Consumer, Message, Producer, TopicPartition, errors
 PARTITION_COUNT = 4
 OWN_CLIENTS = [members.PENSTOCK_RANGE, members.PENSTOCK_COOPERATIVE, members.PENSTOCK_NEW]
 PROTOCOLS = ["classic", "consumer"]
-
-
-class Listener:
-    def __init__(self) -> None:
-        self.told: list[tuple[str, tuple[TopicPartition, ...]]] = []
-
-    def on_partitions_assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.told.append(("assigned", partitions))
-
-    def on_partitions_revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.told.append(("revoked", partitions))
-
-    def on_partitions_lost(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self.told.append(("lost", partitions))
 
 
 def consumer_of(bootstrap: str, topic: str, group: str, protocol: str, **more: object) -> Consumer:
@@ -72,39 +65,21 @@ def topic(group_cluster: Broker) -> str:
     return create_topic(group_cluster.bootstrap, "trouble", partitions=PARTITION_COUNT)
 
 
-def test_a_broker_killed_under_producers_and_groups_loses_nothing(
+def test_a_killed_broker_loses_nothing_of_producers_and_groups(
     tmp_path: Path, make_broker: Callable[..., Broker], host_of: StartHost
 ) -> None:
-    # A KRaft broker that was killed is not let in again before its old session ends.
-    session = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
-    broker = make_broker(tmp_path / "broker", settings={**GROUP_SETTINGS, **session})
+    broker = make_broker(tmp_path / "broker", settings={**GROUP_SETTINGS, **SHORT_BROKER_SESSION})
     broker.start()
     try:
         topic = create_topic(broker.bootstrap, "killed", partitions=PARTITION_COUNT)
-        groups = {
-            client: Group(broker.bootstrap, f"killed-{client}", topic, partition_count=PARTITION_COUNT)
-            for client in OWN_CLIENTS
-        }
+        groups = make_groups(OWN_CLIENTS, broker.bootstrap, "killed", topic, PARTITION_COUNT)
         with OwnLoad(broker.bootstrap, topic) as load:
-            for client, group in groups.items():
-                for name in ("a", "b"):
-                    group.join(host_of(client), name, client.settings)
-            for group in groups.values():
-                group.wait_until_shared_by("a", "b")
+            join_two_members_each(groups, host_of)
             for _ in range(2):
                 broker.kill()
                 broker.start()
-                load.wait_for_more()
-                written = dict(load.written)
-                for group in groups.values():
-                    group.wait_until_read(written)
-        for client, group in groups.items():
-            group.wait_until_read(load.written)
-            group.leave_all()
-            # What was read and not committed when the broker died may come again.
-            found = delivery_faults(group.history.events(), load.written, is_exactly_once=False)
-            assert (str(client), found) == (str(client), [])
-            assert committed_offsets(group) == end_offsets(group), client
+                wait_until_groups_continue(groups, load)
+        check_groups(groups, load.written)
         check_each_once_and_in_order(load.stored(), load.written)
     finally:
         broker.close()
@@ -112,7 +87,7 @@ def test_a_broker_killed_under_producers_and_groups_loses_nothing(
 
 
 @pytest.mark.parametrize("client", OWN_CLIENTS, ids=str)
-def test_a_process_that_was_stopped_beyond_its_session_learns_that_it_lost_its_partitions(
+def test_a_process_frozen_beyond_its_session_is_notified_of_lost_partitions(
     group_cluster: Broker, topic: str, host_of: StartHost, client: Client
 ) -> None:
     group = Group(group_cluster.bootstrap, new_name("group"), topic, partition_count=PARTITION_COUNT)
@@ -137,14 +112,16 @@ def test_a_process_that_was_stopped_beyond_its_session_learns_that_it_lost_its_p
 
     assert [event for event in events if event.member == "paused" and event.kind == "lost"]
     assert delivery_faults(events, load.written, is_exactly_once=False) == []
-    assert committed_offsets(group) == end_offsets(group)
+    check_committed(group)
 
 
 def is_read_by(group: Group, member: str, partition_count: int) -> bool:
     return len(group.owned().get(member, ())) == partition_count
 
 
-def test_a_static_member_is_fenced_by_one_of_its_name(group_cluster: Broker, topic: str) -> None:
+def test_a_static_member_is_fenced_by_a_second_one_with_its_instance_id(
+    group_cluster: Broker, topic: str
+) -> None:
     group = new_name("group")
     write(group_cluster.bootstrap, topic, 10)
     older = consumer_of(group_cluster.bootstrap, topic, group, "classic", **{"group.instance.id": "one"})
@@ -160,7 +137,7 @@ def test_a_static_member_is_fenced_by_one_of_its_name(group_cluster: Broker, top
         newer.commit()
 
 
-def test_a_static_member_of_the_newer_protocol_is_not_let_in_beside_one_of_its_name(
+def test_a_second_static_consumer_member_is_rejected_while_the_first_is_active(
     group_cluster: Broker, topic: str
 ) -> None:
     group = new_name("group")
@@ -176,13 +153,13 @@ def test_a_static_member_of_the_newer_protocol_is_not_let_in_beside_one_of_its_n
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_consumer_that_polls_too_late_loses_its_partitions_and_may_not_commit(
+def test_a_consumer_that_polls_too_late_loses_its_partitions_and_cannot_commit(
     group_cluster: Broker, topic: str, protocol: str
 ) -> None:
     group = new_name("group")
     write(group_cluster.bootstrap, topic, 20)
     late = consumer_of(group_cluster.bootstrap, topic, group, protocol, **{"max.poll.interval.ms": 1000})
-    listener = Listener()
+    listener = RecordingListener()
     late.subscribe(topic, listener=listener)
     other = consumer_of(group_cluster.bootstrap, topic, group, protocol)
     with late, other:
@@ -199,18 +176,18 @@ def test_a_consumer_that_polls_too_late_loses_its_partitions_and_may_not_commit(
             "it is back",
             seconds=30,
         )
-        assert "lost" in [kind for kind, _ in listener.told]
+        assert "lost" in [kind for kind, _ in listener.events]
         assert not late.assignment() & other.assignment()
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_transaction_commits_no_offsets_of_a_consumer_that_was_put_out(
+def test_a_transaction_commits_no_offsets_of_a_removed_consumer(
     group_cluster: Broker, topic: str, protocol: str
 ) -> None:
     group, output = new_name("group"), create_topic(group_cluster.bootstrap, "output")
     write(group_cluster.bootstrap, topic, 20)
     late = consumer_of(group_cluster.bootstrap, topic, group, protocol, **{"max.poll.interval.ms": 1000})
-    # Kafka answers before all that belongs to the end of a transaction is written; who reads committed waits for it.
+    # Kafka responds before a transaction's markers are written; read_committed consumers wait for them.
     settings = {"isolation.level": "read_committed"}
     other = consumer_of(group_cluster.bootstrap, topic, group, protocol, **settings)
     with (
@@ -239,7 +216,7 @@ def test_a_transaction_commits_no_offsets_of_a_consumer_that_was_put_out(
     assert values == [b"rightful"]
 
 
-def test_a_producer_is_fenced_by_one_with_its_transactional_id(group_cluster: Broker, topic: str) -> None:
+def test_a_producer_is_fenced_by_another_with_its_transactional_id(group_cluster: Broker, topic: str) -> None:
     name = new_name("transactional")
     with Producer(group_cluster.bootstrap, transactional_id=name) as older:
         with older.transaction():
@@ -264,12 +241,11 @@ def test_a_producer_is_fenced_by_one_with_its_transactional_id(group_cluster: Br
     assert values == [b"committed", b"newer"]
 
 
-def test_a_group_of_an_idle_application_goes_on_when_its_broker_is_replaced(
+def test_a_group_of_an_idle_application_continues_after_its_broker_was_replaced(
     tmp_path: Path, make_broker: Callable[..., Broker]
 ) -> None:
-    """The broker comes back while the application is at work, and its next poll finds everything as it was."""
-    session = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
-    broker = make_broker(tmp_path / "broker", settings={**GROUP_SETTINGS, **session})
+    """The broker restarts while the application is busy, and its next poll finds everything unchanged."""
+    broker = make_broker(tmp_path / "broker", settings={**GROUP_SETTINGS, **SHORT_BROKER_SESSION})
     broker.start()
     try:
         topic = create_topic(broker.bootstrap, "replaced", partitions=PARTITION_COUNT)

@@ -1,7 +1,7 @@
-"""What the compatibility tour travels with: one way to call both faces of the client.
+"""Support for the compatibility tour: one way to call the sync and the asyncio client.
 
-A step of the tour is written once, in async form. With `penstock` a call blocks and its result is there; with
-`penstock.aio` it is awaited. `Face` hides which of the two it is, and closes whatever a step has opened.
+A step is written once, in async form. With `penstock` a call blocks and returns its result; with `penstock.aio` it
+is awaited. `Face` hides the difference, and closes what a step has opened.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ WAIT_SECONDS = 60.0
 
 
 async def done(result: Any) -> Any:
-    """What a call gives, whichever face it was called on."""
+    """The result of a call, of either client."""
     return await result if inspect.iscoroutine(result) else result
 
 
 async def eventually(ask: Callable[[], Any], is_so: Callable[[Any], bool]) -> Any:
-    """The first answer that is so: a broker learns of what the controller did a moment later."""
+    """The first result that satisfies the condition: a broker applies the controller's changes a moment later."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not is_so(answer := await done(ask())):
         assert time.monotonic() < deadline, f"still {answer}"
@@ -37,7 +37,7 @@ async def eventually(ask: Callable[[], Any], is_so: Callable[[Any], bool]) -> An
 
 
 class Face:
-    """The clients of one face, for one cluster."""
+    """The sync or asyncio clients, for one cluster."""
 
     def __init__(self, name: str, bootstrap: str) -> None:
         self.name = name
@@ -76,7 +76,7 @@ class Face:
             return await receipt
 
     async def take(self, consumer: Any, count: int) -> list[Message]:
-        """So many messages, by poll; fails when they do not come."""
+        """So many messages, by poll; fails if they do not arrive."""
         deadline = time.monotonic() + WAIT_SECONDS
         messages: list[Message] = []
         while len(messages) < count:
@@ -99,7 +99,7 @@ class Face:
         return messages
 
     async def read(self, consumer: Any, **options: Any) -> list[Message]:
-        """All that is there."""
+        """All messages."""
         messages: list[Message] = await done(consumer.read(until="end", **options).to_messages())
         return messages
 

@@ -1,8 +1,8 @@
-"""What a client under test can do, so that one test serves them all.
+"""The interface of clients under test, so that one test serves them all.
 
-Each client comes as a `Producer` and a `Consumer`. Both take all their work at once: a program that takes a
-second to start (a JVM) then starts once. `expected` says what of a sample survives this producer: kcat, for
-one, cannot set a timestamp.
+Each client has a `Producer` and a `Consumer`. Both take all their work at once, so that a program that starts slowly
+(a JVM) starts once. `expected` is what remains of a sample with this producer: kcat, for example, cannot set a
+timestamp.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Producer(Protocol):
     codecs: tuple[str, ...]
 
     def expected(self, sample: Sample) -> Sample:
-        """The sample as a consumer has to find it."""
+        """The sample as a consumer must read it."""
         ...
 
     def produce(self, bootstrap: str, jobs: Sequence[WriteJob]) -> None:
-        """Writes each job to partition 0 of its topic, and fails unless all is acknowledged."""
+        """Write each job to partition 0 of its topic; fail unless all records are acknowledged."""
         ...
 
 
@@ -40,7 +40,7 @@ class Consumer(Protocol):
     reads_headers: bool
 
     def consume(self, bootstrap: str, counts: Mapping[str, int]) -> dict[str, list[Sample]]:
-        """Reads partition 0 of each topic from its beginning, as many records as given."""
+        """Read the given number of records from the beginning of partition 0 of each topic."""
         ...
 
 

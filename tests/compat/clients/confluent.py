@@ -1,4 +1,4 @@
-"""confluent-kafka: librdkafka as most Python programs have it, with an idempotent producer."""
+"""confluent-kafka: librdkafka as in most Python programs, with an idempotent producer."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ConfluentConsumer:
     reads_headers = True
 
     def consume(self, bootstrap: str, counts: Mapping[str, int]) -> dict[str, list[Sample]]:
-        # The library insists on a group's name, though nothing here joins one or commits.
+        # The library requires a group id, though nothing here joins a group or commits.
         consumer = Consumer(
             {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
         )

@@ -61,7 +61,7 @@ class ConsoleConsumer:
                 limits += [
                     "--command-property",
                     "fetch.max.wait.ms=50",
-                ]  # closing waits for a fetch under way
+                ]  # closing waits for a fetch in flight
                 output = tools.run(CONSUMER, "--bootstrap-server", bootstrap, *place, *limits, *properties)
                 records[topic] = [_parse(line) for line in output.split("\n") if line]
         return records

@@ -1,7 +1,7 @@
 """Kafka's own Java: its client in several versions, and its command-line tools.
 
-Classes under `tests/compat/java` are compiled by `make` into `.cache/kafka/classes`. The tools of one session
-share one JVM (`ToolServer`), because starting one takes longer than most of them run.
+`make` compiles the classes under `tests/compat/java` into `.cache/kafka/classes`. The tools of one session share one
+JVM (`ToolServer`), because starting a JVM takes longer than most tools run.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from harness.samples import Sample, from_lines, to_lines, without_headers
 CURRENT = "4.3.1"
 TOOL_SECONDS = 45.0
 CLIENT_LIBRARIES = ("slf4j-api", "lz4-java", "snappy-java", "zstd-jni")
-# Memory and threads of a short-lived program: without these the JVM takes a second core to collect what it
-# never fills.
+# Memory and threads of a short-lived program: otherwise the JVM uses a second core for garbage collection.
 JVM_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
 def class_path(version: str = CURRENT) -> str:
-    """Our classes and Kafka's. A client of another version gets the libraries it needs, and no class of today's."""
+    """Penstock's classes and Kafka's. A client of another version gets only the libraries of its version."""
     libs = KAFKA_CACHE / "libs"
     assert libs.exists(), f"{libs} is missing: run the tests with `make test`, which fetches Kafka's jars"
     kafka = [f"{libs}/*"]
@@ -45,8 +44,14 @@ def run_java(main: str, *arguments: str, stdin: str = "", version: str = CURRENT
     return done.stdout
 
 
+def run_scenarios(bootstrap: str, *theme: str) -> dict[str, str]:
+    """Run all scenarios of a theme in one JVM; the outcome of each."""
+    lines = run_java("ClientScenarios", bootstrap, *theme).splitlines()
+    return dict(line.split("\t", 1) for line in lines)
+
+
 class JavaProducer:
-    """The Java client's producer, idempotent with acks=all where the version has that (since 3.0 by default)."""
+    """The Java client's producer, idempotent with acks=all in versions that have it (the default since 3.0)."""
 
     def __init__(self, version: str = CURRENT, codecs: Sequence[str] = ALL_CODECS) -> None:
         self.version = version
@@ -86,9 +91,9 @@ class ToolResult:
 
 
 class JavaTools:
-    """A JVM that runs Kafka's tools by their class names, one at a time.
+    """A JVM that runs Kafka's tools by class name, one at a time.
 
-    A tool that does not end in time is ended with its JVM, and the next one gets a new JVM.
+    A tool that does not end in time is killed with its JVM, and the next one gets a new JVM.
     """
 
     def __init__(self) -> None:
@@ -108,7 +113,7 @@ class JavaTools:
         process.stdout.close()
 
     def try_run(self, name: str, *arguments: str, stdin: str = "") -> ToolResult:
-        """Runs a tool and returns what it said, whatever its status."""
+        """Run a tool; its output, whatever its status."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -133,7 +138,7 @@ class JavaTools:
         )
 
     def run(self, name: str, *arguments: str, stdin: str = "") -> str:
-        """Runs a tool that must succeed and returns its output."""
+        """Run a tool that must succeed; its output."""
         result = self.try_run(name, *arguments, stdin=stdin)
         assert result.status == 0, f"{name} {' '.join(arguments)}\n{result.stdout}\n{result.stderr}"
         return result.stdout

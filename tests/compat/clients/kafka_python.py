@@ -1,8 +1,7 @@
-"""kafka-python, the newest and 1.4.7, each as a program of its own.
+"""kafka-python, the newest and 1.4.7, each as a separate program.
 
-1.4.7 has its own environment and can be told to expect an older broker, whose protocol and message formats it
-then speaks. The newest runs apart as well: it leaves sockets for the collector to close, which a suite where
-warnings are errors minds.
+1.4.7 has its own environment and can be configured for an older broker, whose protocol and message formats it then
+uses. The newest runs separately as well: it leaves unclosed sockets, which is an error in this suite.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from harness.samples import Sample, from_lines, to_lines, without_headers, witho
 
 OLD = "1.4.7"
 OLD_INTERPRETER = ROOT / ".cache" / "kafka-python-1.4.7" / "bin" / "python"
-OLD_CODECS = ("none", "gzip", "snappy", "lz4")  # it knows no zstd
+OLD_CODECS = ("none", "gzip", "snappy", "lz4")  # it does not support zstd
 PROGRAM = Path(__file__).parents[1] / "programs" / "kafka_python_client.py"
 
 
 class KafkaPython:
-    """Which kafka-python, and which broker it believes to talk to."""
+    """The version of kafka-python, and the broker version that it expects."""
 
     def __init__(self, release: str = "newest", *, api_version: str = "auto") -> None:
         self.release = release

@@ -1,4 +1,4 @@
-"""kcat: librdkafka of a distribution's age, driven as people drive it, by pipes."""
+"""kcat: librdkafka as packaged by a distribution, used through pipes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from compat.clients.base import ALL_CODECS, READ_SECONDS, WriteJob
 from harness.brokers import tool
 from harness.samples import Headers, Sample
 
-HEADERS: Headers = (("origin", b"kcat"), ("trace", b"42"))  # kcat gives every record of one call the same
+HEADERS: Headers = (
+    ("origin", b"kcat"),
+    ("trace", b"42"),
+)  # kcat gives all records of one call the same headers
 FORMAT = "%o %T %K %S %h\\n%k%s\\n"
 
 
@@ -19,7 +22,7 @@ class KcatProducer:
     codecs = ALL_CODECS
 
     def expected(self, sample: Sample) -> Sample:
-        # With -Z, which alone can write a null, whatever is empty is null.
+        # With -Z, the only way to write a null, everything empty is null.
         return replace(
             sample, key=sample.key or None, value=sample.value or None, headers=HEADERS, timestamp_ms=None
         )
@@ -48,7 +51,7 @@ class KcatConsumer:
 
 
 def run_kcat(bootstrap: str, *options: str, stdin: bytes = b"") -> bytes:
-    """Runs kcat to its end and returns its output."""
+    """Run kcat to its end; its output."""
     command = [tool("kcat"), "-b", bootstrap, *options]
     done = subprocess.run(command, input=stdin, capture_output=True, timeout=READ_SECONDS)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr.decode()}"
@@ -56,7 +59,7 @@ def run_kcat(bootstrap: str, *options: str, stdin: bytes = b"") -> bytes:
 
 
 def parse(output: bytes) -> list[Sample]:
-    """Reads FORMAT: a line of numbers and headers, then key and value of the lengths just told."""
+    """Reads FORMAT: a line of numbers and headers, then key and value with the lengths in that line."""
     records, position = [], 0
     while position < len(output):
         line_end = output.index(b"\n", position)

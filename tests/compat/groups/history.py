@@ -1,8 +1,8 @@
-"""What the members of a group told about themselves, and whether it is what a group promises.
+"""What the members of a group reported, and checks of what a group promises.
 
-A member tells when it was given partitions, when it gave them up, and which records it was handed. Times are of one
-clock, for all members run on this machine; a partition counts as owned from the start of the call that gives it to
-the end of the call that takes it away, which is the longest that a member can believe to own it.
+A member reports its assigned and revoked partitions, and the records that it read. All members run on this machine,
+so times are of one clock. A partition counts as owned from the start of the call that assigns it to the end of the
+call that revokes it: the longest time for which a member can believe that it owns it.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ import pytest
 from harness.load import Offset
 
 SHOWN_COUNT = 5
-WAIT_SECONDS = 60.0  # of a busy machine; what is waited for takes a second or two
-GONE = {"left", "vanished"}
-OWNERSHIP = {"assigned", "revoked", "lost"} | GONE
+WAIT_SECONDS = 60.0  # on a busy machine; usually it takes a second or two
+ENDED = {"left", "crashed"}
+OWNERSHIP = {"assigned", "revoked", "lost"} | ENDED
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that a member told. `kind` is assigned, revoked, lost, read, left, vanished or failed."""
+    """One report of a member. `kind` is assigned, revoked, lost, read, left, crashed or failed."""
 
     member: str
     at_us: int
     kind: str
     partitions: tuple[int, ...] = ()
     records: tuple[tuple[int, int, int], ...] = ()
-    """(partition, offset, number), in the order in which they were handed over."""
+    """(partition, offset, number), in the order of delivery."""
     error: str = ""
 
     @classmethod
-    def parse(cls, told: Mapping[str, Any]) -> Event:
+    def parse(cls, event: Mapping[str, Any]) -> Event:
         return cls(
-            told["member"],
-            told["at"],
-            told["event"],
-            tuple(told.get("partitions", ())),
-            tuple((partition, offset, number) for partition, offset, number in told.get("records", ())),
-            told.get("error", ""),
+            event["member"],
+            event["at"],
+            event["event"],
+            tuple(event.get("partitions", ())),
+            tuple((partition, offset, number) for partition, offset, number in event.get("records", ())),
+            event.get("error", ""),
         )
 
 
 class History:
-    """Everything that the members of one group told, as it comes in."""
+    """All reports of the members of one group, as they arrive."""
 
     def __init__(self) -> None:
         self._events: list[Event] = []
@@ -71,7 +71,7 @@ class History:
         *,
         seconds: float = WAIT_SECONDS,
     ) -> None:
-        """Returns as soon as `is_so(events)` holds; fails where a member failed, or when time is up."""
+        """Return as soon as `is_so(events)` is true; fail if a member failed, or at the time limit."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while not is_so(self._events):
@@ -95,13 +95,13 @@ def owned(events: Iterable[Event]) -> dict[str, set[int]]:
             result[event.member] |= set(event.partitions)
         elif event.kind in ("revoked", "lost"):
             result[event.member] -= set(event.partitions)
-        elif event.kind in GONE:
+        elif event.kind in ENDED:
             result.pop(event.member, None)
     return dict(result)
 
 
 def is_shared(events: list[Event], members: Iterable[str], partition_count: int) -> bool:
-    """Whether these members, and no others, share all partitions, and each got records since the last change."""
+    """Whether exactly these members share all partitions, and each has read since the last change."""
     now = {member: partitions for member, partitions in owned(events).items() if partitions}
     if set(now) != set(members) or sum(map(len, now.values())) != partition_count:
         return False
@@ -110,7 +110,7 @@ def is_shared(events: list[Event], members: Iterable[str], partition_count: int)
 
 
 def delivered(events: Iterable[Event]) -> dict[Offset, list[int]]:
-    """The numbers handed over, by place; more than one where a record was handed over again."""
+    """The numbers delivered, by partition and offset; several if a record was delivered again."""
     result: dict[Offset, list[int]] = defaultdict(list)
     for event in events:
         for partition, offset, number in event.records:
@@ -119,7 +119,7 @@ def delivered(events: Iterable[Event]) -> dict[Offset, list[int]]:
 
 
 def faults(events: list[Event], written: Mapping[Offset, int], *, is_exactly_once: bool) -> list[str]:
-    """What a group must never do, in words; nothing if all is well."""
+    """Everything that a group must never do; empty if there is nothing."""
     return [
         *delivery_faults(events, written, is_exactly_once=is_exactly_once),
         *shared_partitions(events),
@@ -130,7 +130,7 @@ def faults(events: list[Event], written: Mapping[Offset, int], *, is_exactly_onc
 def delivery_faults(
     events: list[Event], written: Mapping[Offset, int], *, is_exactly_once: bool
 ) -> list[str]:
-    """What did not reach the members as it should."""
+    """Records that were not delivered correctly."""
     found = delivered(events)
     result = [f"{event.member} failed: {event.error}" for event in events if event.kind == "failed"]
     missing = sorted(written.keys() - found.keys())
@@ -138,7 +138,7 @@ def delivery_faults(
         result.append(f"{len(missing)} of {len(written)} records were not delivered: {missing[:SHOWN_COUNT]}")
     wrong = [place for place, numbers in found.items() if written.get(place) != numbers[0]]
     if wrong:
-        result.append(f"{len(wrong)} records are not what was written: {wrong[:SHOWN_COUNT]}")
+        result.append(f"{len(wrong)} records differ from what was written: {wrong[:SHOWN_COUNT]}")
     twice = sorted(place for place, numbers in found.items() if len(numbers) > 1)
     if is_exactly_once and twice:
         result.append(f"{len(twice)} records were delivered twice: {twice[:SHOWN_COUNT]}")
@@ -150,7 +150,7 @@ def shared_partitions(events: list[Event]) -> list[str]:
     owners: dict[int, str] = {}
     result = []
     for event in sorted(events, key=lambda event: event.at_us):
-        if event.kind in GONE:
+        if event.kind in ENDED:
             owners = {partition: owner for partition, owner in owners.items() if owner != event.member}
         for partition in event.partitions:
             owner = owners.get(partition)
@@ -164,7 +164,7 @@ def shared_partitions(events: list[Event]) -> list[str]:
 
 
 def unowned_reads(events: list[Event]) -> list[str]:
-    """Members that were handed records of partitions they did not own."""
+    """Members that read from partitions that they did not own."""
     owners: dict[str, set[int]] = defaultdict(set)
     result = []
     for event in events:

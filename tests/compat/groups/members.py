@@ -1,9 +1,9 @@
-"""Members of groups, run by programs in several languages that all take the same orders and tell the same things.
+"""Group members, run by programs in several languages with the same commands and reports.
 
-A host is a process that runs any number of members. It reads orders on stdin, one a line,
-`{"do": "join", "member", "bootstrap", "group", "topics", "settings"}` or `{"do": "leave", "member"}`, and writes events
-on stdout, `{"member", "at", "event", "partitions", "records", "error"}` (see `history.Event`). A member commits what it
-read before it gives a partition up; when stdin ends all members leave. To see a member vanish, kill its host.
+A host is a process that runs any number of members. It reads commands on stdin, one per line, `{"do": "join",
+"member", "bootstrap", "group", "topics", "settings"}` or `{"do": "leave", "member"}`, and writes events on stdout,
+`{"member", "at", "event", "partitions", "records", "error"}` (see `history.Event`). A member commits what it read
+before it gives up a partition. When stdin ends, all members leave. Killing a host crashes its members.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Settings = Mapping[str, object]
 
 @dataclass(frozen=True, eq=False)
 class Client:
-    """A client library, the way it was told to take part, and how its host is started."""
+    """A client library with its settings, and how its host is started."""
 
     name: str
     command: Command
     settings: Settings = field(default_factory=dict)
     is_exactly_once: bool = True
-    """Whether it commits all it handed over before it gives a partition up, as long as nobody dies."""
+    """Whether it commits everything delivered before it gives up a partition, unless it crashes."""
     is_new: bool = False
     """Whether its groups are of the type `consumer`."""
 
@@ -38,7 +38,7 @@ class Client:
 
 
 class Host:
-    """A running host. Members of several groups may live in it; each group has a history of its own."""
+    """A running host. It may run members of several groups; each group has its own history."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._histories: dict[str, History] = {}
@@ -55,7 +55,7 @@ class Host:
         settings: Settings,
     ) -> None:
         name = f"{group}/{member}"
-        assert name not in self._histories, f"{name} is a member already"
+        assert name not in self._histories, f"{name} is already a member"
         self._histories[name] = history
         self._program.order(
             {
@@ -72,11 +72,11 @@ class Host:
         self._program.order({"do": "leave", "member": f"{group}/{member}"})
 
     def kill(self) -> None:
-        """Its members vanish without a word, and own nothing from then on."""
+        """Its members crash, and own nothing from then on."""
         self._program.kill()
 
     def freeze(self) -> None:
-        """Its members stop in the middle of whatever they do, and know nothing of it."""
+        """Its members freeze in the middle of their work, without noticing."""
         self._program.freeze()
 
     def thaw(self) -> None:
@@ -85,23 +85,23 @@ class Host:
     def close(self) -> None:
         self._program.close()
 
-    def _take(self, told: dict[str, Any]) -> None:
-        history = self._histories[told["member"]]
-        if told["event"] == "left":
-            del self._histories[told["member"]]  # the name may be used again
-        history.add(Event.parse({**told, "member": _short(told["member"])}))
+    def _take(self, event: dict[str, Any]) -> None:
+        history = self._histories[event["member"]]
+        if event["event"] == "left":
+            del self._histories[event["member"]]  # the name may be used again
+        history.add(Event.parse({**event, "member": _short(event["member"])}))
 
-    def _ended(self, complaint: str) -> None:
+    def _ended(self, error_output: str) -> None:
         for name, history in self._histories.items():
             member, now_us = _short(name), time.time_ns() // 1000
             if self._program.is_killed:
-                history.add(Event(member, now_us, "vanished"))
+                history.add(Event(member, now_us, "crashed"))
             else:
-                history.add(Event(member, now_us, "failed", error=f"its host ended: {complaint}"))
+                history.add(Event(member, now_us, "failed", error=f"its host exited: {error_output}"))
 
 
 class Group:
-    """A group of one topic, as a test drives it."""
+    """A group with one topic, under the control of a test."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, *, partition_count: int) -> None:
         self.bootstrap = bootstrap
@@ -123,7 +123,7 @@ class Group:
         )
 
     def leave(self, *members: str) -> None:
-        """Returns when they left."""
+        """Return when they have left."""
         before = self._count_left()
         for member in members:
             self._hosts.pop(member).leave(member, group=self.id)
@@ -131,6 +131,10 @@ class Group:
             lambda events: sum(event.kind == "left" for event in events) == before + len(members),
             f"{', '.join(members)} left",
         )
+
+    def forget(self, member: str) -> None:
+        """The member's process was killed."""
+        del self._hosts[member]
 
     def leave_all(self) -> None:
         self.leave(*self._hosts)
@@ -230,7 +234,7 @@ def old_java(version: str) -> Client:
 
 
 def old_kafka_python(*broker_version: int) -> Client:
-    """kafka-python 1.4.7, told to expect a broker of that version, whose protocol it then speaks."""
+    """kafka-python 1.4.7, configured for a broker of that version, whose protocol it uses."""
     settings = {**PYTHON, "assignor": "range", "api_version": broker_version}
     name = f"kafka-python-1.4.7-as-of-{'.'.join(map(str, broker_version))}"
     return Client(name, python("kafka_python_members.py", OLD_INTERPRETER), settings)

@@ -29,7 +29,7 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.UnknownTopicIdException;
 
-/** Administration, as programs do it. Each scenario throws if what it expects does not hold. */
+/** Administration by programs. Each scenario throws if its expectation fails. */
 final class AdminScenarios {
     private final Cluster cluster;
 
@@ -71,7 +71,7 @@ final class AdminScenarios {
                 () -> cluster.admin.deleteTopics(TopicCollection.ofTopicIds(List.of(id))).all().get());
     }
 
-    /** A producer and a consumer that know a topic by its old id find the new one of the same name. */
+    /** A producer and a consumer that know a deleted topic's id find the new topic of the same name. */
     private void topicMadeAgain() throws Exception {
         String topic = cluster.create("java-again", 1, Map.of());
         Map<String, String> quick = Map.of("metadata.max.age.ms", "500", "auto.offset.reset", "earliest");

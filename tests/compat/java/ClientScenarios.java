@@ -3,7 +3,7 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * Runs what Java programs ask of a cluster, beyond what Kafka's tools do.
+ * Runs what Java programs use of a cluster, beyond what Kafka's tools do.
  *
  * <p>{@code ClientScenarios BOOTSTRAP} runs all scenarios without groups, {@code ClientScenarios BOOTSTRAP groups} those of
  * groups, and {@code ClientScenarios BOOTSTRAP transactions} those of transactions. Each prints a line {@code name TAB ok} or {@code name TAB what went wrong}.

@@ -19,7 +19,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** A cluster under test, as a scenario uses it: clients of it, names for topics, and what has to hold. */
+/** A cluster under test: its clients, names for topics, and assertions. */
 final class Cluster {
     static final long WAIT_MILLIS = 30_000;
 

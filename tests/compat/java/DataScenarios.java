@@ -21,7 +21,7 @@ import org.apache.kafka.common.errors.InvalidTopicException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.record.TimestampType;
 
-/** Producing and consuming, as programs do it. Each scenario throws if what it expects does not hold. */
+/** Producing and consuming by programs. Each scenario throws if its expectation fails. */
 final class DataScenarios {
     private final Cluster cluster;
 
@@ -152,7 +152,7 @@ final class DataScenarios {
         Cluster.equal(true, given >= before - 1000 && given <= System.currentTimeMillis() + 1000, "a time of now");
     }
 
-    /** A batch larger than what is asked for is given nonetheless, or a consumer would be stuck. */
+    /** A batch larger than the fetch size is returned all the same, or a consumer would be stuck. */
     private void smallFetches() throws Exception {
         String topic = cluster.create("java-small-fetches", 1, Map.of());
         try (KafkaProducer<String, String> producer = cluster.producer(Map.of("linger.ms", "20"))) {
@@ -166,7 +166,7 @@ final class DataScenarios {
         Cluster.equal(300, cluster.read(topic, 0, 0, 300, patient).size(), "records when less than fetch.min.bytes is there");
     }
 
-    /** Partitions come, go and fall silent within one incremental fetch session. */
+    /** Partitions are added, removed and idle within one incremental fetch session. */
     private void fetchSession() throws Exception {
         String topic = cluster.create("java-session", 20, Map.of());
         List<TopicPartition> all =

@@ -24,7 +24,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
-/** Group members of the Java client; orders on stdin and events on stdout as compat.groups.members has them. */
+/** Group members of the Java client, with the commands and events of compat.groups.members. */
 public final class GroupMembers {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final PrintStream EVENTS = System.out;
@@ -112,7 +112,7 @@ public final class GroupMembers {
                 try {
                     consumer.commitSync();
                 } catch (CommitFailedException movedOn) {
-                    // It is read again; whether that may be is the test's to judge.
+                    // It is read again; the test decides whether that is allowed.
                 }
                 tell("revoked", partitions);
             }

@@ -39,7 +39,7 @@ import org.apache.kafka.common.errors.InvalidRegularExpression;
 import org.apache.kafka.common.errors.OffsetMetadataTooLarge;
 import org.apache.kafka.common.errors.UnreleasedInstanceIdException;
 
-/** Groups, as programs use them beyond reading and committing. Each scenario throws if what it expects does not hold. */
+/** Groups in programs, beyond reading and committing. Each scenario throws if its expectation fails. */
 final class GroupScenarios {
     private static final Duration POLL = Duration.ofMillis(50);
     private static final Map<String, String> CLASSIC =
@@ -86,7 +86,7 @@ final class GroupScenarios {
         return cluster.consumer(all);
     }
 
-    /** Polls all of them in turn until it holds. */
+    /** Polls all of them in turn until the condition holds. */
     private static void pollUntil(List<KafkaConsumer<String, String>> members, Callable<Boolean> isSo) throws Exception {
         Cluster.eventually(() -> {
             for (KafkaConsumer<String, String> member : members) {
@@ -167,7 +167,7 @@ final class GroupScenarios {
         }
     }
 
-    /** The client looks for topics that match, also for those that are made later. */
+    /** The client finds matching topics, also those created later. */
     private void clientSidePattern() throws Exception {
         String stem = cluster.name("java-matched");
         String one = cluster.create(stem + "-one", 1, Map.of());
@@ -317,7 +317,7 @@ final class GroupScenarios {
         }
     }
 
-    /** A member that only closes its sockets is a member until its session ends. */
+    /** A member that only closes its sockets stays a member until its session expires. */
     private void remaining() throws Exception {
         String topic = cluster.create("java-remaining", 1, Map.of());
         String group = cluster.name("java-remaining-group");

@@ -22,7 +22,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Writes and reads records with whatever version of Kafka's Java client is on the class path, from 0.10.2 to today's.
+ * Writes and reads records with the Kafka Java client on the class path, from 0.10.2 to the current version.
  *
  * <p>{@code produce BOOTSTRAP [key=value ...]}: stdin has lines {@code job TAB topic TAB codec}, each followed by its records.
  * {@code consume BOOTSTRAP [key=value ...]}: stdin has lines {@code topic TAB count}; stdout has {@code topic TAB record}.
@@ -117,7 +117,7 @@ public final class PlainClient {
         consumer.close();
     }
 
-    /** The argument of poll was a number until 2.0 and is a Duration since; only one of them exists in some versions. */
+    /** The argument of poll was a number until 2.0 and is a Duration since; some versions have only one of them. */
     @SuppressWarnings("unchecked")
     private static ConsumerRecords<byte[], byte[]> poll(KafkaConsumer<byte[], byte[]> consumer) throws Exception {
         try {
@@ -147,7 +147,7 @@ public final class PlainClient {
         return text.equals("-") ? null : Base64.getDecoder().decode(text);
     }
 
-    /** Apart, so that a client without headers never has to load their classes. */
+    /** Separate, so that a client without headers never loads their classes. */
     private static final class WithHeaders {
         static void add(ProducerRecord<byte[], byte[]> record, String text) {
             for (String pair : text.isEmpty() ? new String[0] : text.split(",")) {

@@ -1,5 +1,5 @@
-/** Something that a program expects of a cluster. */
+/** An expectation of a program about a cluster. */
 interface Scenario {
-    /** Throws if it does not hold. */
+    /** Throws if it fails. */
     void run() throws Exception;
 }

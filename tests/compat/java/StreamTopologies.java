@@ -60,7 +60,7 @@ import org.apache.kafka.streams.state.WindowStoreIterator;
 import org.apache.kafka.streams.test.TestRecord;
 
 /**
- * Runs topologies of Kafka Streams in its own test driver, to be compared with ours of the same names.
+ * Runs topologies of Kafka Streams in its own test driver, to be compared with Penstock's of the same names.
  *
  * <p>Each line of stdin is {@code {"topology": name, "records": [[topic, key, value, timestamp], ...]}}; each is answered by one
  * line with what was written to the topic {@code out}: {@code [[key, value, timestamp], ...]}, bytes in hexadecimal digits.
@@ -103,7 +103,7 @@ public final class StreamTopologies {
         return Materialized.with(TEXT, TEXT);
     }
 
-    /** For longer than any run lasts, so that no result hangs on when a store happens to forget. */
+    /** Longer than any run, so that no result depends on when a store drops records. */
     private static <V> Materialized<String, V, WindowStore<Bytes, byte[]>> windows(Serde<V> values) {
         return Materialized.<String, V, WindowStore<Bytes, byte[]>>with(TEXT, values).withRetention(Duration.ofDays(1));
     }
@@ -116,7 +116,7 @@ public final class StreamTopologies {
         return left + "+" + right;
     }
 
-    /** What a value of a table refers to: its first letter, where there is one and it is not an x. */
+    /** The foreign key of a table's value: its first letter, if there is one and it is not an x. */
     private static String reference(String value) {
         return value.isEmpty() || value.startsWith("x") ? null : value.substring(0, 1);
     }
@@ -296,7 +296,7 @@ public final class StreamTopologies {
                 StreamTopologies::reference, StreamTopologies::shown, text()), TEXT, TEXT));
     }
 
-    /** Counts by key in a store; every ten milliseconds of stream time it tells how many records it has seen. */
+    /** Counts by key in a store; every ten milliseconds of stream time it emits how many records it has seen. */
     private static final class Ticking implements Processor<String, String, String, String> {
         private ProcessorContext<String, String> context;
         private KeyValueStore<String, Long> counts;
@@ -331,7 +331,7 @@ public final class StreamTopologies {
         }
     }
 
-    /** Keeps values by windows of five milliseconds, and tells what the store shows of a key after each record. */
+    /** Keeps values by windows of five milliseconds, and emits the store's content for a key after each record. */
     private static final class KeepingWindows implements Processor<String, String, String, String> {
         private ProcessorContext<String, String> context;
         private WindowStore<String, String> windows;
@@ -357,7 +357,7 @@ public final class StreamTopologies {
         }
     }
 
-    /** Keeps sessions with gaps of three milliseconds, and tells what the store shows of a key after each record. */
+    /** Keeps sessions with gaps of three milliseconds, and emits the store's content for a key after each record. */
     private static final class KeepingSessions implements Processor<String, String, String, String> {
         private ProcessorContext<String, String> context;
         private SessionStore<String, String> sessions;
@@ -471,7 +471,7 @@ public final class StreamTopologies {
             settings.put(StreamsConfig.DSL_STORE_SUPPLIERS_CLASS_CONFIG,
                 "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers");
         }
-        // Results that wait for a window to close are looked for with every record, not once a second of the wall clock.
+        // Look for results of closed windows with every record, not once per second of the wall clock.
         settings.put("__emit.interval.ms.kstreams.windowed.aggregation__", 0L);
         settings.put("__emit.interval.ms.kstreams.outer.join.spurious.results.fix__", 0L);
         return settings;

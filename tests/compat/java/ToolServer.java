@@ -15,7 +15,7 @@ import java.util.List;
 import org.apache.kafka.common.utils.Exit;
 
 /**
- * Runs Kafka's command-line tools one after the other in one JVM, since starting one takes longer than what a tool does.
+ * Runs Kafka's command-line tools one after the other in one JVM, since starting a JVM takes longer than most tools.
  *
  * <p>Each line of stdin is {@code {"tool": class, "args": [...], "stdin": text}}; each is answered by one line of
  * {@code {"status": n, "stdout": text, "stderr": text}}. A tool that wants to exit is stopped there with its status, and its
@@ -32,7 +32,7 @@ public final class ToolServer {
         }
     }
 
-    /** The first status that a tool asked for: some catch even an Error, and then ask again with another. */
+    /** The first exit status of a tool: some catch even an Error, and then exit again with another status. */
     private static Integer exitStatus;
 
     private static void exit(int status) {

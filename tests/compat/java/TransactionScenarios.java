@@ -26,7 +26,7 @@ import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.TransactionalIdNotFoundException;
 
-/** Transactions, as programs use them beyond the usual loop. Each scenario throws if what it expects does not hold. */
+/** Transactions in programs, beyond the usual loop. Each scenario throws if its expectation fails. */
 @SuppressWarnings({"deprecation", "removal"}) // members of a group that are made up
 final class TransactionScenarios {
     private static final Map<String, String> COMMITTED = Map.of("isolation.level", "read_committed");

@@ -25,8 +25,8 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * Consume, transform, produce with the Java client of 2.0 and later; order on stdin and events on stdout as
- * compat.transactions.transformers has them.
+ * Consume, transform, produce with the Java client of 2.0 and later, with the order and events of
+ * compat.transactions.transformers.
  */
 public final class Transformer {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -47,10 +47,10 @@ public final class Transformer {
         Thread waiting = new Thread(() -> {
             try {
                 while (input.readLine() != null) {
-                    // nothing is said after the order
+                    // nothing follows the order
                 }
             } catch (java.io.IOException gone) {
-                // the same as an end
+                // the same as the end of stdin
             }
             isEnding = true;
         });
@@ -71,7 +71,7 @@ public final class Transformer {
         tell("left", 0, "");
     }
 
-    /** Until stdin ends, or something happens that only a new producer gets over. */
+    /** Until stdin ends, or an error that needs a new producer. */
     private void run() throws Exception {
         Map<String, Object> producing = settings("producer");
         producing.put("transactional.id", order.path("transactional_id").asText());
@@ -80,7 +80,7 @@ public final class Transformer {
         consuming.put("auto.offset.reset", "earliest");
         consuming.put("enable.auto.commit", "false");
         consuming.put("isolation.level", "read_committed");
-        consuming.put("max.poll.records", order.path("lump_records").asText());
+        consuming.put("max.poll.records", order.path("batch_records").asText());
         KafkaProducer<String, String> producer =
                 new KafkaProducer<>(producing, new StringSerializer(), new StringSerializer());
         KafkaConsumer<String, String> consumer =
@@ -130,7 +130,7 @@ public final class Transformer {
         return false;
     }
 
-    /** Since 2.5 with the metadata of the group; a method of before, which only has its name, is gone since 4.0. */
+    /** Since 2.5 with the group metadata; the older method with only the group id was removed in 4.0. */
     private void sendOffsets(
             KafkaProducer<String, String> producer,
             KafkaConsumer<String, String> consumer,
@@ -172,14 +172,14 @@ public final class Transformer {
         }
     }
 
-    /** What timed out may be asked for again, and has to be: nobody knows what became of it. */
+    /** A call that timed out must be retried: its outcome is unknown. */
     private static void retried(Runnable call) {
         while (true) {
             try {
                 call.run();
                 return;
             } catch (TimeoutException again) {
-                // the broker is away
+                // the broker is down
             }
         }
     }

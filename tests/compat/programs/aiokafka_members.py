@@ -1,4 +1,4 @@
-"""Group members of aiokafka; orders and events as compat.groups.members has them."""
+"""Group members of aiokafka, with the commands and events of compat.groups.members."""
 
 import asyncio
 import contextlib
@@ -25,17 +25,18 @@ class Listener(ConsumerRebalanceListener):
         self.consumer = consumer
 
     async def on_partitions_revoked(self, revoked):
-        # From before this call to after the next one the library hands nothing over.
+        # From before this call to after the next one the library delivers nothing.
         if revoked:
             await commit(self.consumer)
-            self.member.tell("revoked", revoked)
+            self.member.report("revoked", revoked)
 
     async def on_partitions_assigned(self, assigned):
-        self.member.tell("assigned", assigned)
+        self.member.report("assigned", assigned)
 
 
 async def commit(consumer):
-    """What may not be committed, as the group has moved on, is read again; whether that may be the test judges."""
+    """Records that cannot be committed, because the group has a new generation, are read again; the test decides
+    whether that is allowed."""
     with contextlib.suppress(CommitFailedError):
         await consumer.commit()
 
@@ -64,7 +65,7 @@ async def run(member):
                 await commit(consumer)
         assignment = consumer.assignment()
         if assignment:
-            member.tell("revoked", assignment)
+            member.report("revoked", assignment)
     finally:
         await consumer.stop()
 
@@ -72,9 +73,9 @@ async def run(member):
 async def guarded(member):
     try:
         await run(member)
-        member.tell("left")
+        member.report("left")
     except Exception:
-        member.tell("failed", error=traceback.format_exc()[-3000:])
+        member.report("failed", error=traceback.format_exc()[-3000:])
 
 
 async def main():

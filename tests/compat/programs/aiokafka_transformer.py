@@ -1,10 +1,10 @@
-"""Consume, transform, produce with aiokafka; order and events as compat.transactions.transformers has them."""
+"""Consume, transform, produce with aiokafka, with the order and events of compat.transactions.transformers."""
 
 import asyncio
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError
-from transformer_host import Order, run_until_told, tell, transformed
+from transformer_host import Order, report, run_until_stopped, transformed
 
 
 async def transform(order):
@@ -16,17 +16,17 @@ async def transform(order):
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         isolation_level="read_committed",
-        max_poll_records=order.lump_records,
+        max_poll_records=order.batch_records,
         **common,
         **order.consumer_settings,
     )
-    await producer.start()  # which also ends what a producer of the same name left open
+    await producer.start()  # this also ends the open transaction of an earlier producer with this id
     try:
         await consumer.start()
         try:
             while not order.ending.is_set():
                 found = await consumer.getmany(timeout_ms=50)
-                if found and not await transform_lump(order, producer, consumer, found):
+                if found and not await transform_batch(order, producer, consumer, found):
                     await rewind(consumer)
         finally:
             await consumer.stop()
@@ -34,7 +34,7 @@ async def transform(order):
         await producer.stop()
 
 
-async def transform_lump(order, producer, consumer, found):
+async def transform_batch(order, producer, consumer, found):
     count = sum(map(len, found.values()))
     await producer.begin_transaction()
     for partition, records in found.items():
@@ -45,10 +45,10 @@ async def transform_lump(order, producer, consumer, found):
     await producer.send_offsets_to_transaction(ends, order.group)
     if order.is_to_abort():
         await producer.abort_transaction()
-        tell("aborted", count, "on purpose")
+        report("aborted", count, "on purpose")
         return False
     await producer.commit_transaction()
-    tell("committed", count)
+    report("committed", count)
     return True
 
 
@@ -62,4 +62,4 @@ def is_worth_another(error):
 
 
 if __name__ == "__main__":
-    run_until_told(Order(), lambda order: asyncio.run(transform(order)), is_worth_another)
+    run_until_stopped(Order(), lambda order: asyncio.run(transform(order)), is_worth_another)

@@ -1,11 +1,11 @@
-"""Group members of confluent-kafka; orders and events as compat.groups.members has them."""
+"""Group members of confluent-kafka, with the commands and events of compat.groups.members."""
 
 import contextlib
 
 from confluent_kafka import Consumer, KafkaException
 from member_host import run_in_threads
 
-LUMP_RECORDS = 100
+BATCH_RECORDS = 100
 
 
 def run(member):
@@ -26,18 +26,18 @@ def run(member):
         member.tell_records()
         with contextlib.suppress(KafkaException):  # nothing was read since the last commit
             consumer.commit(asynchronous=False)
-        member.tell("revoked", partitions)
+        member.report("revoked", partitions)
 
     consumer.subscribe(
         member.order["topics"],
-        on_assign=lambda _, partitions: member.tell("assigned", partitions),
+        on_assign=lambda _, partitions: member.report("assigned", partitions),
         on_revoke=on_revoke,
-        on_lost=lambda _, partitions: member.tell("lost", partitions),
+        on_lost=lambda _, partitions: member.report("lost", partitions),
     )
     while not member.leaving.is_set():
         message = consumer.poll(0.05)
         count = 0
-        while message is not None and count < LUMP_RECORDS:
+        while message is not None and count < BATCH_RECORDS:
             if message.error() is None:
                 member.read(message.partition(), message.offset(), message.value())
                 count += 1

@@ -1,4 +1,4 @@
-"""Administers a topic with the newest kafka-python, and tells on stdout, as JSON, what it found on the way.
+"""Administers a topic with the newest kafka-python, and prints what it found as JSON.
 
 kafka_python_admin.py BOOTSTRAP TOPIC
 """
@@ -59,7 +59,7 @@ def main(bootstrap, topic):
 
 
 def configs(client, topic):
-    """What the topic overrides."""
+    """The topic's own settings."""
     described = client.describe_configs(
         [ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all"
     )

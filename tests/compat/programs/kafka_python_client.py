@@ -1,12 +1,12 @@
-"""Writes and reads records with kafka-python: 1.4.7 (of 2019) or the newest, as the interpreter has it.
+"""Writes and reads records with kafka-python: 1.4.7 (of 2019) or the newest, depending on the interpreter.
 
     kafka_python_client.py produce BOOTSTRAP API_VERSION   jobs as JSON on stdin
     kafka_python_client.py consume BOOTSTRAP API_VERSION   {topic: count} as JSON on stdin, {topic: lines} on
     stdout
 
-API_VERSION is `auto` or pins the protocol of an older broker (0.10, say), and with it the older message
-formats. Records travel in the text form of `harness.samples`, told again here because the interpreter of
-1.4.7 does not share the tests' libraries.
+API_VERSION is `auto` or pins the protocol of an older broker (such as 0.10), and with it the older message formats.
+Records have the text form of `harness.samples`, implemented again because the interpreter of 1.4.7 does not share
+the tests' libraries.
 """
 
 import base64
@@ -16,11 +16,11 @@ import time
 import warnings
 from importlib.metadata import version
 
-warnings.simplefilter("ignore")  # an old library on a new interpreter; its warnings are nobody's news
+warnings.simplefilter("ignore")  # an old library on a new interpreter, so warnings are expected
 
 if version("kafka-python").startswith("1."):
-    # The copy of `six` inside 1.4.7 relies on an import hook that Python 3.12 dropped; today's `six` stands
-    # in for it.
+    # The copy of `six` inside 1.4.7 relies on an import hook that Python 3.12 removed; the current `six` replaces
+    # it.
     import six
     import six.moves
 

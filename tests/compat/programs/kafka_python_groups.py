@@ -1,6 +1,7 @@
-"""Administers groups with the newest kafka-python, and tells on stdout, as JSON, what it found on the way.
+"""Administers groups with the newest kafka-python, and prints what it found as JSON.
 
-kafka_python_groups.py BOOTSTRAP TOPIC WORKING_GROUP NEW_GROUP: the topic has three partitions with ten records or more.
+kafka_python_groups.py BOOTSTRAP TOPIC WORKING_GROUP NEW_GROUP: the topic has three partitions with ten records or
+more.
 """
 
 import json
@@ -56,7 +57,7 @@ def offsets(client, group):
 
 
 def refusals(answer):
-    """The names of errors in an answer of the form group to error, or to its name."""
+    """The names of the errors in a response that maps groups to errors or to their names."""
     return [
         error if isinstance(error, str) else getattr(error, "__name__", str(error))
         for error in answer.values()

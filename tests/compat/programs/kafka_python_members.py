@@ -1,4 +1,4 @@
-"""Group members of kafka-python, of the newest or of 2019; orders and events as compat.groups.members has them."""
+"""Group members of kafka-python, the newest or that of 2019, with the commands and events of compat.groups.members."""
 
 import warnings
 
@@ -14,8 +14,8 @@ try:
 except ImportError:
     CooperativeStickyAssignor = None  # before 3.0
 
-# It returns at once when there are records. A shorter one may end in the middle of a rebalance; kafka-python 3.0.12
-# then takes that for done, and waits for ever.
+# It returns at once when there are records. A shorter timeout may end in the middle of a rebalance; kafka-python
+# 3.0.12 then considers it done, and waits forever.
 POLL_MS = 2_000
 ASSIGNORS = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
 
@@ -25,13 +25,13 @@ class Listener(ConsumerRebalanceListener):
         self.member = member
 
     def on_partitions_revoked(self, partitions):
-        self.member.tell("revoked", partitions)
+        self.member.report("revoked", partitions)
 
     def on_partitions_lost(self, partitions):
-        self.member.tell("lost", partitions)
+        self.member.report("lost", partitions)
 
     def on_partitions_assigned(self, partitions):
-        self.member.tell("assigned", partitions)
+        self.member.report("assigned", partitions)
 
 
 def run(member):
@@ -43,7 +43,7 @@ def run(member):
         bootstrap_servers=member.order["bootstrap"],
         group_id=member.order["group"],
         auto_offset_reset="earliest",
-        enable_auto_commit=True,  # a listener of it may not commit; before a rebalance and at the end it does so itself
+        enable_auto_commit=True,  # its listener must not commit; it commits itself before a rebalance and at the end
         auto_commit_interval_ms=100,
         partition_assignment_strategy=[assignor],
         **settings,
@@ -55,13 +55,13 @@ def run(member):
         except KafkaError as error:
             if not error.retriable:
                 raise
-            continue  # the broker is away for a moment
+            continue  # the broker is down for a moment
         for records in found.values():
             for record in records:
                 member.read(record.partition, record.offset, record.value)
         member.tell_records()
-    # It leaves without asking its listener; from here on it reads nothing.
-    member.tell("revoked", consumer.assignment())
+    # It leaves without calling its listener; from here on it reads nothing.
+    member.report("revoked", consumer.assignment())
     consumer.close()
 
 

@@ -1,4 +1,4 @@
-"""Consume, transform, produce with kafka-python; order and events as compat.transactions.transformers has them."""
+"""Consume, transform, produce with kafka-python, with the order and events of compat.transactions.transformers."""
 
 import warnings
 
@@ -6,7 +6,7 @@ warnings.simplefilter("ignore")
 
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata  # noqa: E402, after warnings are silenced
 from kafka.errors import KafkaError  # noqa: E402
-from transformer_host import Order, run_until_told, tell, transformed  # noqa: E402
+from transformer_host import Order, report, run_until_stopped, transformed  # noqa: E402
 
 POLL_MS = 2_000  # see kafka_python_members
 
@@ -24,7 +24,7 @@ def transform(order):
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         isolation_level="read_committed",
-        max_poll_records=order.lump_records,
+        max_poll_records=order.batch_records,
         **order.consumer_settings,
     )
     try:
@@ -35,8 +35,8 @@ def transform(order):
             except KafkaError as error:
                 if not error.retriable:
                     raise
-                continue  # the broker is away for a moment
-            if found and not transform_lump(order, producer, consumer, found):
+                continue  # the broker is down for a moment
+            if found and not transform_batch(order, producer, consumer, found):
                 for partition in consumer.assignment():
                     consumer.seek(partition, consumer.committed(partition) or 0)
     finally:
@@ -44,7 +44,7 @@ def transform(order):
         producer.close(timeout=5)
 
 
-def transform_lump(order, producer, consumer, found):
+def transform_batch(order, producer, consumer, found):
     count = sum(map(len, found.values()))
     producer.begin_transaction()
     try:
@@ -59,14 +59,14 @@ def transform_lump(order, producer, consumer, found):
         producer.send_offsets_to_transaction(ends, consumer.group_metadata())
         if not order.is_to_abort():
             producer.commit_transaction()
-            tell("committed", count)
+            report("committed", count)
             return True
     except KafkaError as error:
         producer.abort_transaction()
-        tell("aborted", count, repr(error))
+        report("aborted", count, repr(error))
         return False
     producer.abort_transaction()
-    tell("aborted", count, "on purpose")
+    report("aborted", count, "on purpose")
     return False
 
 
@@ -75,4 +75,4 @@ def is_worth_another(error):
 
 
 if __name__ == "__main__":
-    run_until_told(Order(), transform, is_worth_another)
+    run_until_stopped(Order(), transform, is_worth_another)

@@ -1,4 +1,4 @@
-"""What the Python hosts of group members share: orders and events, as compat.groups.members has them."""
+"""Shared by the Python hosts of group members: the commands and events of compat.groups.members."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ import traceback
 _writing = threading.Lock()
 
 
-def tell(member, event, **details):
+def report(member, event, **details):
     line = json.dumps({"member": member, "at": time.time_ns() // 1000, "event": event, **details})
     with _writing:
         sys.stdout.write(line + "\n")
@@ -22,7 +22,7 @@ def orders():
 
 
 class Member:
-    """Tells what happens to one member. Records are told in lumps, and always before what changes the ownership."""
+    """Reports the events of one member. Records are reported in batches, and always before a change of ownership."""
 
     def __init__(self, order):
         self.name = order["member"]
@@ -35,25 +35,25 @@ class Member:
 
     def tell_records(self):
         if self._records:
-            tell(self.name, "read", records=self._records)
+            report(self.name, "read", records=self._records)
             self._records = []
 
-    def tell(self, event, partitions=None, **details):
+    def report(self, event, partitions=None, **details):
         self.tell_records()
         if partitions is not None:
             details["partitions"] = sorted(partition.partition for partition in partitions)
-        tell(self.name, event, **details)
+        report(self.name, event, **details)
 
 
 def run_in_threads(run):
-    """A thread a member, until stdin ends; `run(member)` returns when the member left."""
+    """One thread per member, until stdin ends; `run(member)` returns when the member has left."""
 
     def guarded(member):
         try:
             run(member)
-            member.tell("left")
+            member.report("left")
         except Exception:
-            member.tell("failed", error=traceback.format_exc()[-3000:])
+            member.report("failed", error=traceback.format_exc()[-3000:])
 
     members, threads = {}, []
     for order in orders():

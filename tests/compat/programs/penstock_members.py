@@ -1,4 +1,4 @@
-"""Group members of Penstock's own client; orders and events as compat.groups.members has them."""
+"""Group members of Penstock's own client, with the commands and events of compat.groups.members."""
 
 import contextlib
 
@@ -13,15 +13,15 @@ class Listener:
         self.consumer = consumer
 
     def on_partitions_assigned(self, partitions):
-        self.member.tell("assigned", partitions)
+        self.member.report("assigned", partitions)
 
     def on_partitions_revoked(self, partitions):
         self.member.tell_records()
         self.consumer.commit()
-        self.member.tell("revoked", partitions)
+        self.member.report("revoked", partitions)
 
     def on_partitions_lost(self, partitions):
-        self.member.tell("lost", partitions)
+        self.member.report("lost", partitions)
 
 
 def run(member):

@@ -1,4 +1,4 @@
-"""What the Python transformers share: their order and their events, as compat.transactions.transformers has them."""
+"""Shared by the Python transformers: the order and events of compat.transactions.transformers."""
 
 import json
 import sys
@@ -7,25 +7,25 @@ import traceback
 
 
 class Order:
-    """What to do, read from stdin's first line; `ending` is set when stdin ends."""
+    """The order, from the first line of stdin; `ending` is set when stdin ends."""
 
     def __init__(self):
-        told = json.loads(sys.stdin.readline())
-        self.bootstrap = told["bootstrap"]
-        self.group = told["group"]
-        self.input = told["input"]
-        self.output = told["output"]
-        self.transactional_id = told["transactional_id"]
-        self.lump_records = told["lump_records"]
-        self.consumer_settings = told["consumer"]
-        self.producer_settings = told["producer"]
+        order = json.loads(sys.stdin.readline())
+        self.bootstrap = order["bootstrap"]
+        self.group = order["group"]
+        self.input = order["input"]
+        self.output = order["output"]
+        self.transactional_id = order["transactional_id"]
+        self.batch_records = order["batch_records"]
+        self.consumer_settings = order["consumer"]
+        self.producer_settings = order["producer"]
         self.ending = threading.Event()
-        self._abort_one_in = told["abort_one_in"]
+        self._abort_one_in = order["abort_one_in"]
         self._turn = 0
         threading.Thread(target=self._wait, daemon=True).start()
 
     def is_to_abort(self):
-        """Some transactions are rolled back for no reason, so that readers have something to leave out."""
+        """Some transactions are aborted on purpose, so that readers have something to skip."""
         self._turn += 1
         return self._turn % self._abort_one_in == 0
 
@@ -35,23 +35,24 @@ class Order:
 
 
 def transformed(partition, offset, value):
-    """Says where it came from, so that each input has one output that is right, in the partition of the same number."""
+    """The output names its input, so that each input has one right output, in the same partition."""
     return b"%d:%d:%s" % (partition, offset, value)
 
 
-def tell(event, count=0, error=""):
+def report(event, count=0, error=""):
     sys.stdout.write(json.dumps({"event": event, "count": count, "error": str(error)}) + "\n")
     sys.stdout.flush()
 
 
-def run_until_told(order, transform, is_worth_another):
-    """`transform(order)` returns when `order.ending` is set; after what ends a producer a new one takes its place."""
+def run_until_stopped(order, transform, is_worth_another):
+    """`transform(order)` returns when `order.ending` is set. After a fatal error a new producer replaces the old
+    one."""
     while not order.ending.is_set():
         try:
             transform(order)
         except Exception as error:
             if not is_worth_another(error):
-                tell("failed", error=traceback.format_exc()[-3000:])
+                report("failed", error=traceback.format_exc()[-3000:])
                 return
-            tell("replaced", error=repr(error))
-    tell("left")
+            report("replaced", error=repr(error))
+    report("left")

@@ -1,9 +1,8 @@
-"""Our interpreter and Kafka Streams' own test driver, on the same random records: what each writes is the same.
+"""Penstock's interpreter and Kafka Streams' own test driver give the same results for the same random records.
 
-What is compared is what a table's readers can tell apart. Kafka Streams also writes deletions of keys that were not
-there, and deletes a session right before it writes it again; such records are taken out on both sides. Where it
-leaves open what happens to records that come too late (joins of streams forget them by the size of a store's
-segments), none are sent.
+The comparison covers what readers of a table can distinguish. Kafka Streams also writes deletions of missing keys,
+and deletes a session right before it writes it again; such records are removed on both sides. Where its result for
+very late records is undefined (stream joins drop them by the size of a store's segments), none are sent.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from harness.brokers import tool
 from penstock.streams import Builder
 from penstock.streams.interpret import Interpreter
 
-pytestmark = pytest.mark.penstock_only("no broker takes part")
+pytestmark = pytest.mark.penstock_only("uses no broker")
 
 RUNS = 5
 RECORDS = 40
 LAG_MS = 2
 JOINED = ("stream-join", "stream-left-join", "stream-outer-join")
-REPEATING = ("versioned-table-outer-join",)  # with what it has, when a key is deleted that was not there
+REPEATING = ("versioned-table-outer-join",)  # when a missing key is deleted
 WINDOWED = ("unlimited", "tumbling", "hopping", "sliding", "sessions", "cogroup-tumbling")
 
 Sent = tuple[str, "str | None", "str | None", int]
@@ -54,7 +53,7 @@ class KafkaStreams:
         assert self._process.stdout is not None
         print(json.dumps({"topology": topology, "records": records}), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
-        assert line, "the JVM has ended"
+        assert line, "the JVM exited"
         return [tuple(record) for record in json.loads(line)]
 
     def close(self) -> None:
@@ -80,7 +79,7 @@ def ours(name: str, records: list[Sent]) -> list[Written]:
 
 
 def sent(name: str, chance: random.Random) -> list[Sent]:
-    """Records of two topics whose time goes on, with some steps back."""
+    """Records of two topics with rising timestamps, sometimes going back."""
     time_ms = chance.randrange(30)
     records: list[Sent] = []
     present: set[tuple[str, str | None]] = set()
@@ -92,19 +91,19 @@ def sent(name: str, chance: random.Random) -> list[Sent]:
         if chance.random() < 0.2 and (topic, key) in present and _takes_none(name):
             value = None
         (present.discard if value is None else present.add)((topic, key))
-        # A little late, or far too late: what lies between is dropped by Kafka Streams as its stores happen to
-        # forget.
+        # A little late, or far too late: in between, the stores of Kafka Streams drop records unpredictably.
         is_late = chance.random() < 0.05 and name not in (*JOINED, "cogroup-tumbling")
         lag_ms = 60 if is_late else chance.randint(0, LAG_MS)
         if "versioned" in name and not is_late:
             lag_ms = chance.choice([0, 0, 4, 10, 20, 30])
         at_ms = max(0, time_ms - lag_ms)
         if "versioned" in name:
-            # Of a value and its deletion at one time Kafka Streams forgets both, and what was before is the latest.
+            # If a value and its deletion have the same timestamp, Kafka Streams forgets both, and the previous value
+            # is the latest.
             taken = {record[3] for record in records if record[:2] == (topic, key)}
             at_ms = next(free_ms for free_ms in itertools.count(at_ms) if free_ms not in taken)
         records.append((topic, key, value, at_ms))
-    # What waits is given at last: nothing hangs on where the records happen to end.
+    # Flush everything that waits, so that the result does not depend on where the records end.
     return [
         *records,
         *((topic, "z", "z", time_ms + 1000) for topic in ("left", "right") if topic in _topics(name)),
@@ -112,7 +111,7 @@ def sent(name: str, chance: random.Random) -> list[Sent]:
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)
-def test_the_same_comes_out_as_of_kafka_streams(name: str, kafka_streams: KafkaStreams) -> None:
+def test_results_are_those_of_kafka_streams(name: str, kafka_streams: KafkaStreams) -> None:
     for seed in range(RUNS):
         records = sent(name, random.Random(f"{name} {seed}"))
         expected = kafka_streams.run(name, records)
@@ -120,7 +119,7 @@ def test_the_same_comes_out_as_of_kafka_streams(name: str, kafka_streams: KafkaS
 
 
 def told_apart(name: str, written: list[Written]) -> dict[Any, list[Any]]:
-    """The records of each key, without those that tell nothing to a table."""
+    """The records of each key, without those that change nothing in a table."""
     by_key: dict[Any, list[Any]] = defaultdict(list)
     is_table = not name.startswith(("stream", "global", "stateless", "repartition", "processor"))
     for key, value, timestamp_ms in written:
@@ -132,12 +131,12 @@ def told_apart(name: str, written: list[Written]) -> dict[Any, list[Any]]:
         if name.startswith("sessions") and line and line[-1][0] is None:
             line.pop()
         line.append((value, timestamp_ms))
-    # When it looks for what has met nothing is Kafka Streams' own affair.
+    # When Kafka Streams emits unmatched records is undefined.
     return {key: sorted(line) if name in JOINED else line for key, line in by_key.items() if line}
 
 
 def _takes_none(name: str) -> bool:
-    """Windows of Kafka Streams fold None too, though its documents say otherwise."""
+    """Windows of Kafka Streams aggregate None too, though its documentation says otherwise."""
     return not name.startswith(WINDOWED) and name not in ("group-by", "words", "repartition")
 
 

@@ -1,6 +1,6 @@
-"""Topologies by name: the same as those of `tests/compat/java/StreamTopologies.java`, in our DSL.
+"""Topologies by name: those of `tests/compat/java/StreamTopologies.java`, in Penstock's DSL.
 
-All keys and values are text; `left` and `right` are the topics that are read, `out` is what is written.
+All keys and values are text; `left` and `right` are the input topics, `out` is the output.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def grouped(app: Builder) -> GroupedStream[str, str]:
 
 
 def shown(first: object, second: object) -> str:
-    """As Java shows them."""
+    """As Java formats them."""
     return "+".join("null" if part is None else str(part) for part in (first, second))
 
 
@@ -97,7 +97,7 @@ def minus(all_: str, value: str) -> str:
 
 
 def reference(value: str) -> str | None:
-    """What a value of a table refers to: its first letter, where there is one and it is not an x."""
+    """The foreign key of a table's value: its first letter, if there is one and it is not an x."""
     return None if not value or value.startswith("x") else value[0]
 
 
@@ -128,7 +128,7 @@ def repartition(app: Builder) -> None:
 
 
 class Ticking(Processor[str, str, str, str]):
-    """Counts by key in a store; every ten milliseconds of stream time it tells how many records it has seen."""
+    """Counts by key in a store; every ten milliseconds of stream time it emits how many records it has seen."""
 
     def init(self, context: Context[str, str]) -> None:
         self.counts: KeyValueState[str, int] = context.store("counts")
@@ -152,7 +152,7 @@ def processor(app: Builder) -> None:
 
 
 class KeepingWindows(Processor[str, str, str, str]):
-    """Keeps values by windows of five milliseconds, and tells what the store shows of a key after each record."""
+    """Keeps values in windows of five milliseconds, and emits the store's content for a key after each record."""
 
     def init(self, context: Context[str, str]) -> None:
         self.windows: WindowState[str, str] = context.store("windows")
@@ -162,8 +162,8 @@ class KeepingWindows(Processor[str, str, str, str]):
         self.windows.put(key, record.value, start_ms)
         shown = "".join(f"{at_ms}={value} " for at_ms, value in self.windows.fetch(key, 0, 10_000))
         one, other = self.windows.get(key, start_ms), self.windows.get(key, max(0, start_ms - 20))
-        told = f"{shown}{'null' if one is None else one}{'null' if other is None else other}"
-        self.context.forward(record.with_key(key).with_value(told))
+        text = f"{shown}{'null' if one is None else one}{'null' if other is None else other}"
+        self.context.forward(record.with_key(key).with_value(text))
 
 
 def processor_windows(app: Builder) -> None:
@@ -172,7 +172,7 @@ def processor_windows(app: Builder) -> None:
 
 
 class KeepingSessions(Processor[str, str, str, str]):
-    """Keeps sessions with gaps of three milliseconds, and tells what the store shows of a key after each record."""
+    """Keeps sessions with gaps of three milliseconds, and emits the store's content for a key after each record."""
 
     def init(self, context: Context[str, str]) -> None:
         self.sessions: SessionState[str, str] = context.store("sessions")

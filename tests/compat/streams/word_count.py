@@ -1,6 +1,6 @@
-"""WordCountDemo, the example of Kafka Streams: instances of it that come and go, and the counts that they write.
+"""WordCountDemo, the example of Kafka Streams: instances that start and stop, and the counts that they write.
 
-It keeps nothing back, so that each word that is read gives one count: of a word that was written n times, 1 to n.
+Caching is off, so every word read gives one count: a word written n times gives 1 to n.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEMO = "org.apache.kafka.streams.examples.wordcount.WordCountDemo"
 INPUT = "streams-plaintext-input"
 OUTPUT = "streams-wordcount-output"
 PARTITION_COUNT = 2
-COUNT_SECONDS = 40.0
+COUNT_SECONDS = 90.0  # two JVMs start, or a killed one's session expires, on a busy machine
 STOP_SECONDS = 30.0
 WORDS = ["all", "streams", "lead", "to", "the", "sea", "and", "the", "sea", "is", "not", "full"]
 EXACTLY_ONCE = {
@@ -41,8 +41,8 @@ class WordCount:
         self, cluster: Broker, folder: Path, *, protocol: str, settings: Mapping[str, str] | None = None
     ) -> None:
         self.id = new_name(f"word-count-{protocol}")
-        self.told: dict[str, list[int]] = defaultdict(list)
-        """Of each word, the counts as they were written."""
+        self.counts_by_word: dict[str, list[int]] = defaultdict(list)
+        """The counts of each word, as they were written."""
         self._bootstrap = cluster.bootstrap
         self._folder = folder
         self._protocol = protocol
@@ -62,10 +62,10 @@ class WordCount:
 
     @property
     def counts(self) -> dict[str, int]:
-        return {word: counts[-1] for word, counts in self.told.items()}
+        return {word: counts[-1] for word, counts in self.counts_by_word.items()}
 
     def start(self, *, number: int | None = None) -> subprocess.Popen[bytes]:
-        """Another instance, or one that takes over what the instance of that number left on its disk."""
+        """Start another instance, or one that takes over the state directory of the instance with that number."""
         number = len(self._processes) if number is None else number
         settings = {
             "application.id": self.id,
@@ -89,11 +89,11 @@ class WordCount:
         return process
 
     def read(self, wait_s: float) -> int:
-        """Takes up what was written; how many counts that were."""
+        """Read the new output; the number of counts."""
         messages = self._consumer.consume(100, timeout=wait_s)
         found = [message for message in messages if message.error() is None]
         for message in found:
-            self.told[message.key().decode()].append(struct.unpack(">q", message.value())[0])
+            self.counts_by_word[message.key().decode()].append(struct.unpack(">q", message.value())[0])
         return len(found)
 
     def wait_until_counted(self, lines: list[str]) -> None:
@@ -128,7 +128,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 class Lines:
-    """Writes lines to the input, each of another few of the words."""
+    """Writes lines to the input, each with other words."""
 
     def __init__(self, bootstrap: str) -> None:
         self.written: list[str] = []
@@ -137,7 +137,7 @@ class Lines:
         )
 
     def write(self, count: int) -> list[str]:
-        """Returns all that were written so far."""
+        """All lines so far."""
         for _ in range(count):
             number = len(self.written)
             line = " ".join(WORDS[(number + at) % len(WORDS)] for at in range(1 + number % 5))
@@ -148,6 +148,6 @@ class Lines:
 
 
 def each_once(lines: Sequence[str]) -> dict[str, list[int]]:
-    """What is told of every word where none is lost and none is counted twice."""
+    """The counts of every word if none is lost or counted twice."""
     counts = Counter(word for line in lines for word in line.split())
     return {word: list(range(1, count + 1)) for word, count in counts.items()}

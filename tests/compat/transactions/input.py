@@ -1,4 +1,4 @@
-"""What pipelines read: numbered records in transactions, and between them others that were rolled back."""
+"""The input of pipelines: numbered records in transactions, with aborted ones between them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from confluent_kafka import Producer
 
 from harness.load import FLUSH_SECONDS, Offset
 
-LUMP_RECORDS = 50
-NEVER_SEEN = b"rolled back"  # no number: whoever is handed one writes what nobody expects
+BATCH_RECORDS = 50
+NEVER_SEEN = b"aborted"  # not a number: a pipeline that reads it writes wrong output
 
 
 class Input:
-    """Writes to a topic, so many at a time, and knows where each record lies."""
+    """Writes to a topic, so many records at a time, and keeps the offset of each."""
 
     def __init__(self, bootstrap: str, topic: str, partition_count: int) -> None:
         self.written: dict[Offset, int] = {}
@@ -33,15 +33,15 @@ class Input:
 
     @property
     def ends(self) -> dict[int, int]:
-        """By partition, the offset after its last record; a marker stands there."""
+        """By partition, the offset after its last record, where a marker is."""
         return {partition: offset + 1 for partition, offset in sorted(self.written)}
 
     def write(self, count: int) -> None:
-        """Returns when all is committed. The broker must be there."""
-        for first in range(self._sent, self._sent + count, LUMP_RECORDS):
+        """Return when everything is committed. The broker must be running."""
+        for first in range(self._sent, self._sent + count, BATCH_RECORDS):
             self._roll_back()
             self._producer.begin_transaction()
-            for number in range(first, min(first + LUMP_RECORDS, self._sent + count)):
+            for number in range(first, min(first + BATCH_RECORDS, self._sent + count)):
                 self._producer.produce(
                     self._topic,
                     b"%d" % number,
@@ -57,11 +57,11 @@ class Input:
         self._producer.begin_transaction()
         for partition in range(self._partition_count):
             self._producer.produce(self._topic, NEVER_SEEN, partition=partition)
-        self._producer.flush(FLUSH_SECONDS)  # what is not sent yet would be dropped
+        self._producer.flush(FLUSH_SECONDS)  # unsent records would be dropped
         self._producer.abort_transaction(FLUSH_SECONDS)
 
     def _take_delivery(self, error: Any, message: Any) -> None:
         if error is not None:
-            self._refused.append(f"{message.value()!r} was refused: {error}")
+            self._refused.append(f"{message.value()!r} was rejected: {error}")
         else:
             self.written[message.partition(), message.offset()] = int(message.value())

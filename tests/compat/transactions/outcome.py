@@ -1,4 +1,4 @@
-"""What became of a pipeline: whether its output matches its input one to one, and whether anything was left open."""
+"""The result of a pipeline: whether its output matches its input one to one, and whether a transaction is open."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from confluent_kafka.admin import OffsetSpec
 from harness.admin import WAIT_SECONDS, admin
 from harness.load import Offset
 
-READ_SECONDS = 120.0  # of a busy machine, and of a broker that starts in between
+READ_SECONDS = 120.0  # for a busy machine, and a broker that restarts meanwhile
 SHOWN_COUNT = 5
 Found = Mapping[int, Sequence[bytes]]
 """The values of an output, by partition, in order."""
 
 
 class Reader:
-    """Reads an output while it grows, as one who wants committed records alone."""
+    """Reads an output while it grows, with read_committed."""
 
     def __init__(
         self, bootstrap: str, topic: str, partition_count: int, *, isolation: str = "read_committed"
@@ -42,10 +42,10 @@ class Reader:
     def count(self) -> int:
         return sum(map(len, self.found.values()))
 
-    def read_until(self, count: int, *, complaints: Sequence[str] = ()) -> None:
-        """Until there are so many, or somebody has a complaint."""
+    def read_until(self, count: int, *, errors: Sequence[str] = ()) -> None:
+        """Read until there are so many values, or an error."""
         deadline = time.monotonic() + READ_SECONDS
-        while self.count < count and not complaints:
+        while self.count < count and not errors:
             assert time.monotonic() < deadline, (
                 f"read {self.count} of {count} in {READ_SECONDS:.0f} s: {[*map(len, self.found.values())]}"
             )
@@ -61,7 +61,7 @@ class Reader:
 
 
 def read_all(bootstrap: str, topic: str, partition_count: int, *, isolation: str) -> dict[int, list[bytes]]:
-    """All that there is for readers of an isolation, from the first to the last offset that they may see."""
+    """All values visible with an isolation level."""
     ends = end_offsets(bootstrap, topic, partition_count, isolation=isolation)
     consumer = Consumer(
         {
@@ -77,7 +77,7 @@ def read_all(bootstrap: str, topic: str, partition_count: int, *, isolation: str
     found: dict[int, list[bytes]] = {number: [] for number in range(partition_count)}
     reached: dict[int, int] = {}
     deadline = time.monotonic() + READ_SECONDS
-    # Markers are not handed over, so that only the end that the library tells of says how far it came.
+    # Markers are not returned, so only the library's end-of-partition event shows how far it read.
     while any(reached.get(number, -1) < end for number, end in ends.items()):
         assert time.monotonic() < deadline, f"read up to {reached} of {ends} in time"
         for message in consumer.consume(1_000, timeout=0.1):
@@ -98,14 +98,14 @@ def end_offsets(bootstrap: str, topic: str, partition_count: int, *, isolation: 
 
 
 def open_partitions(bootstrap: str, topic: str, partition_count: int) -> list[int]:
-    """Those in which some transaction still holds up the readers of committed data."""
+    """Partitions in which an open transaction blocks read_committed consumers."""
     stable = end_offsets(bootstrap, topic, partition_count, isolation="read_committed")
     ends = end_offsets(bootstrap, topic, partition_count, isolation="read_uncommitted")
     return [number for number in range(partition_count) if stable[number] < ends[number]]
 
 
 def faults(written: Mapping[Offset, int], found: Found) -> list[str]:
-    """Where an output is not its input, one to one and in order; in words, nothing if all is well."""
+    """The differences between an output and its input, one to one and in order; empty if there are none."""
     result = []
     for partition, values in found.items():
         expected = [

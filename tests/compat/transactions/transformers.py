@@ -1,11 +1,12 @@
-"""Programs that consume, transform and produce in transactions, in several languages, driven and watched alike.
+"""Programs that consume, transform and produce in transactions, in several languages, with the same commands and
+reports.
 
 A transformer is a process. The first line of its stdin is its order, `{"bootstrap", "group", "input", "output",
-"transactional_id", "lump_records", "abort_one_in", "consumer", "producer"}`; when stdin ends it leaves. It reads the
-input as a member of the group, writes `partition:offset:value` for every record to the partition of the same number of
-the output, and commits in one transaction what it wrote and how far it read. One transaction of `abort_one_in` in a row
-it rolls back for no reason. On stdout it tells `{"event", "count", "error"}`: `committed` or `aborted` with the number
-of records, `replaced` where only a new producer got over something, and `left`, or `failed`, at the end.
+"transactional_id", "batch_records", "abort_one_in", "consumer", "producer"}`; when stdin ends it stops. It reads the
+input as a group member, writes `partition:offset:value` for every record to the same partition of the output, and
+commits output and offsets in one transaction. On purpose it aborts one transaction in `abort_one_in`. On stdout it
+reports `{"event", "count", "error"}`: `committed` or `aborted` with the number of records, `replaced` when it needed
+a new producer, and `left` or `failed` at the end.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 from compat.clients.java import CURRENT
 from compat.processes import Command, Program, go, java, node, python
 
-LUMP_RECORDS = 20
+BATCH_RECORDS = 20
 ABORT_ONE_IN = 4
 Settings = Mapping[str, object]
 
@@ -33,7 +34,8 @@ class Client:
     consumer: Settings = field(default_factory=dict)
     producer: Settings = field(default_factory=dict)
     transformer_count: int = 2
-    """Of one group. Who commits offsets without saying as which member cannot be held off, so that there is but one."""
+    """Transformers per group. A client that commits offsets without group metadata cannot be fenced, so it has only
+    one."""
 
     def __str__(self) -> str:
         return self.name
@@ -41,19 +43,19 @@ class Client:
 
 @dataclass(slots=True)
 class Tally:
-    """What the transformers of one pipeline told, counted."""
+    """The reports of the transformers of one pipeline, counted."""
 
     committed: int = 0
-    """Records in transactions that were committed."""
+    """Records in committed transactions."""
     transactions: int = 0
     aborted: Counter[str] = field(default_factory=Counter)
-    """Transactions that were rolled back, by the reason."""
+    """Aborted transactions, by reason."""
     replaced: Counter[str] = field(default_factory=Counter)
     failed: list[str] = field(default_factory=list)
 
 
 class Pipeline:
-    """The transformers of one client from one topic to another; where one is killed, another takes its place."""
+    """The transformers of one client from one topic to another. A killed one is replaced."""
 
     def __init__(self, client: Client, bootstrap: str, *, source: str, target: str) -> None:
         self.client = client
@@ -70,7 +72,7 @@ class Pipeline:
             self._start(number)
 
     def replace(self, number: int) -> None:
-        """Kills one, in the middle of whatever it does; the one that comes after it has the same transactional id."""
+        """Kill one in the middle of its work; its replacement has the same transactional id."""
         self._running[number].kill()
         self._start(number)
 
@@ -93,7 +95,7 @@ class Pipeline:
             "input": self.source,
             "output": self.target,
             "transactional_id": f"{self.target}-{number}",
-            "lump_records": LUMP_RECORDS,
+            "batch_records": BATCH_RECORDS,
             "abort_one_in": ABORT_ONE_IN,
             "consumer": dict(self.client.consumer),
             "producer": dict(self.client.producer),
@@ -117,9 +119,9 @@ class Transformer:
     """One of the processes."""
 
     def __init__(
-        self, command: Sequence[str], order: Settings, tell: Callable[[str, int, str], None]
+        self, command: Sequence[str], order: Settings, report: Callable[[str, int, str], None]
     ) -> None:
-        self._tell = tell
+        self._report = report
         self._has_left = False
         self._program = Program(command, take=self._take, end=self._ended)
         self._program.order(order)
@@ -133,13 +135,13 @@ class Transformer:
     def close(self) -> None:
         self._program.close()
 
-    def _take(self, told: dict[str, Any]) -> None:
-        self._has_left |= told["event"] in ("left", "failed")
-        self._tell(told["event"], told["count"], told["error"])
+    def _take(self, event: dict[str, Any]) -> None:
+        self._has_left |= event["event"] in ("left", "failed")
+        self._report(event["event"], event["count"], event["error"])
 
-    def _ended(self, complaint: str) -> None:
+    def _ended(self, error_output: str) -> None:
         if not self._has_left and not self._program.is_killed:
-            self._tell("failed", 0, f"it ended without a word: {complaint}")
+            self._report("failed", 0, f"it exited without a report: {error_output}")
 
 
 def _java(version: str = CURRENT) -> Command:
@@ -164,8 +166,8 @@ CONFLUENT_NEW = Client(
 JAVA_CLASSIC = Client("java", _java(), {**JAVA, "group.protocol": "classic"})
 JAVA_NEW = Client("java-consumer", _java(), {"group.protocol": "consumer", "fetch.max.wait.ms": "50"})
 AIOKAFKA = Client("aiokafka", python("aiokafka_transformer.py"), PYTHON, transformer_count=1)
-# After a crash of its broker a pipeline of kafka-python 3.0.12 loses records or has them twice, with Kafka as with us;
-# why is not known, so it is not asked to survive one.
+# After a crash of its broker, a pipeline of kafka-python 3.0.12 loses or duplicates records, with Kafka as with
+# Penstock. The reason is unknown, so it is not tested in crashes.
 KAFKA_PYTHON = Client("kafka-python", python("kafka_python_transformer.py"), PYTHON, transformer_count=1)
 KAFKAJS = Client(
     "kafkajs",

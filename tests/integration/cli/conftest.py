@@ -1,4 +1,4 @@
-"""What tests of commands share: one broker, and commands run in this process as a user would type them."""
+"""Fixtures of command-line tests: one broker, and commands run in this process as a user would type them."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PenstockBroker]:
 
 
 class Commands:
-    """`run("topics list --json")`, against the broker of the test."""
+    """`run("topics list --json")`, against the test's broker."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
 
     def run(self, line: str, *, status: int = 0) -> Done:
-        return self.run_words(shlex.split(line), status=status)
+        return self.run_arguments(shlex.split(line), status=status)
 
-    def run_words(self, words: Sequence[str], *, status: int = 0) -> Done:
+    def run_arguments(self, arguments: Sequence[str], *, status: int = 0) -> Done:
         self._capsys.readouterr()
-        done = Done(main(words), *self._capsys.readouterr())
+        done = Done(main(arguments), *self._capsys.readouterr())
         assert done.status == status, done
         return done
 
@@ -61,12 +61,12 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """`start(broker, "consume", "orders")` is the command as a process of its own, which never outlives the test."""
+    """`start(broker, "consume", "orders")` runs the command as a process, which never outlives the test."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(broker: PenstockBroker, *words: str) -> subprocess.Popen[str]:
+    def start(broker: PenstockBroker, *arguments: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [*penstock_command(), *words, "--bootstrap-server", broker.bootstrap],
+            [*penstock_command(), *arguments, "--bootstrap-server", broker.bootstrap],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -96,7 +96,7 @@ def commands(
 
 
 def type_in(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
-    """Have stdin give these bytes."""
+    """Make stdin return these bytes."""
     import io
 
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text), encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a command at once, also where a broker has stopped answering, and it says what was really done."""
+"""Ctrl-C ends a command at once, also while a broker hangs, and it reports what was really done."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from harness.waiting import wait_until
 from integration.cli.conftest import Start
 from penstock import Consumer, TopicPartition
 
-AT_ONCE_SECONDS = 45.0  # on any machine; a client that is closed in order would wait for a minute
+AT_ONCE_SECONDS = 45.0  # on any machine; closing a client in order would take a minute
 
-pytestmark = pytest.mark.penstock_only("its own command line")
+pytestmark = pytest.mark.penstock_only("tests Penstock's command line")
 
 
 @pytest.fixture
 def frozen(tmp_path: Path) -> Iterator[PenstockBroker]:
-    """A broker that is frozen when the test says so."""
+    """A broker that the test can freeze."""
     broker = PenstockBroker(tmp_path / "broker", settings={"group.initial.rebalance.delay.ms": "0"})
     broker.start()
     yield broker
@@ -44,10 +44,10 @@ def freeze(broker: PenstockBroker) -> None:
 
 def press_ctrl_c(process: subprocess.Popen[str]) -> str:
     os.killpg(process.pid, signal.SIGINT)
-    _, told = process.communicate(timeout=AT_ONCE_SECONDS)
+    _, output = process.communicate(timeout=AT_ONCE_SECONDS)
     assert process.returncode == 130
-    assert "Traceback" not in told
-    return told
+    assert "Traceback" not in output
+    return output
 
 
 def end_offset(broker: PenstockBroker, topic: str) -> int:
@@ -56,16 +56,16 @@ def end_offset(broker: PenstockBroker, topic: str) -> int:
         return consumer.end_offsets([partition])[partition] if topic in consumer.topics() else 0
 
 
-def test_only_what_was_acknowledged_is_told_to_be_written(frozen: PenstockBroker, start: Start) -> None:
+def test_only_acknowledged_records_are_reported_as_written(frozen: PenstockBroker, start: Start) -> None:
     process = start(frozen, "produce", "typed")
     type_line(process, "in time")
     wait_until(lambda: end_offset(frozen, "typed") == 1, "the first record is written")
     freeze(frozen)
     type_line(process, "too late")
 
-    told = press_ctrl_c(process)
+    output = press_ctrl_c(process)
 
-    assert "stopped: wrote 1 record (7 bytes) to typed" in told
+    assert "stopped: wrote 1 record (7 bytes) to typed" in output
 
 
 @pytest.mark.parametrize("group", [[], ["--group", "readers"]])

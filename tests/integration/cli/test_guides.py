@@ -1,9 +1,9 @@
 """The guides to the quick start, the command line and pipelines show what really happens.
 
-Blocks marked `sh` are typed line by line, in order, into one shell for each guide, against one broker; what a block
-shows under a line has to come, where figures, ids and the width of gaps do not matter, `...` stands for anything,
-and a block that is marked `status=1` has to end so. Addresses and folders are replaced by those of the test,
-`penstock` is the one of this project, and Python that begins with the name of a file (`# sales.py`) lies there as that.
+The lines of `sh` blocks are typed in order into one shell per guide, against one broker. The output shown must
+appear; figures, ids and column widths may differ, `...` stands for anything, and a block marked `status=1` must fail
+so. Addresses and folders are replaced by those of the test, `penstock` is the one of this project, and Python that
+begins with a file name (`# sales.py`) is saved under it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GUIDES = ROOT / "docs" / "guides"
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 WAIT_SECONDS = 120.0  # a pipeline starts Spark
 
-pytestmark = pytest.mark.penstock_only("its own guides")
+pytestmark = pytest.mark.penstock_only("tests Penstock's guides")
 
 
 class Step(NamedTuple):
@@ -48,7 +48,7 @@ def steps_of(guide: str) -> list[Step]:
 
 
 def pattern_of(shown: list[str]) -> str:
-    """What a shown text allows: other figures, other ids, other gaps, and anything for dots."""
+    """What a shown text matches: other figures, ids and gaps, and anything for dots."""
     text = "\n".join(shown)
     text = re.sub(r"\{\.\.\.\}", "...", text)
     parts = re.split(r"(\.\.\.|(?<![\w-])[\w-]{22}(?![\w-])|\d[\d,.:TZ-]*|[ \t]+)", text)
@@ -76,7 +76,7 @@ def files_of(guide: str) -> dict[str, str]:
 
 
 class Shell:
-    """One shell that remembers variables from line to line."""
+    """One shell that keeps variables from line to line."""
 
     def __init__(self, node: PenstockBroker, folder: Path) -> None:
         self._node = node
@@ -142,9 +142,9 @@ def test_a_guide_shows_what_happens(guide: str, node: PenstockBroker, tmp_path: 
     assert len(steps) > 3
 
     for step in steps:
-        told = shell.type(step).rstrip("\n")
-        assert re.fullmatch(pattern_of(step.shown), told), (
-            f"{step.line}\n{told}\n-- but shown is --\n" + "\n".join(step.shown)
+        reported = shell.type(step).rstrip("\n")
+        assert re.fullmatch(pattern_of(step.shown), reported), (
+            f"{step.line}\n{reported}\n-- but shown is --\n" + "\n".join(step.shown)
         )
 
 
@@ -155,10 +155,10 @@ def test_the_quick_start_serves_as_shown() -> None:
         if (language, remarks.strip()) == ("sh", "serve")
     ]
 
-    assert line.startswith("$ bin/penstock serve\npenstock ready: node 1 of cluster ")
+    assert line.startswith("$ penstock serve\npenstock ready: node 1 of cluster ")
 
 
-def test_python_of_the_quick_start_does_as_shown(node: PenstockBroker) -> None:
+def test_python_of_the_quick_start_works_as_shown(node: PenstockBroker) -> None:
     (snippet,) = [
         body
         for language, _, body in BLOCK.findall((GUIDES / "quick-start.md").read_text())
@@ -175,4 +175,4 @@ def test_python_of_the_quick_start_does_as_shown(node: PenstockBroker) -> None:
     )
 
     assert done.returncode == 0, done.stderr
-    assert "b'bob'" in done.stdout
+    assert done.stdout == "0 0 b'bob' b'{\"item\":\"sluice gate\"}'\n"

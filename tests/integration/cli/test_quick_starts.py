@@ -1,10 +1,9 @@
-"""Kafka's published quick starts, line by line as they stand in its documentation.
+"""Kafka's published quick starts, line by line as in its documentation.
 
-They name a port and a folder for all the world (localhost:9092, /tmp/kraft-combined-logs). So each test runs in a
-copy of `bin/` and `config/` of its own, in which those are free ones, and the same replacements are made in the
-lines that are typed; nothing else is changed. What runs until it is told to stop is started in the background, as
-the documents' "open another terminal", and stopped by Ctrl-C. Left out is what needs several brokers, or services
-that are still to come; those say so.
+They use a fixed port and folder (localhost:9092, /tmp/kraft-combined-logs). So each test runs in its own copy of
+`bin/` and `config/` with free ones, and replaces them in the typed lines; nothing else is changed. Programs that run
+until stopped are started in the background, for the documentation's "open another terminal", and stopped by Ctrl-C.
+Steps with several brokers are left out; services that are not implemented yet must say so.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.penstock_only("its own scripts")
 
 
 class Terminal:
-    """A folder with the scripts, and what is typed there."""
+    """A folder with the scripts, and a shell in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -40,7 +39,7 @@ class Terminal:
         shutil.copytree(ROOT / "config", folder / "config", symlinks=True)
         for file in (folder / "config").glob("*.properties"):
             file.write_text(self.adapt(file.read_text()))
-        # The copy has no .venv of its own, so the scripts take the python3 that is found first.
+        # The copy has no .venv, so the scripts use the first python3 on the path.
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         self.environment = {**penstock_environment(), "PATH": path, "LOG_DIR": str(folder / "logs")}
         self._started: list[subprocess.Popen[str]] = []
@@ -55,7 +54,7 @@ class Terminal:
         )
 
     def run(self, *lines: str, typed: str | None = None, status: int = 0) -> str:
-        """Type lines one after another into one shell; what they print."""
+        """Type lines one after another into one shell; their output."""
         done = subprocess.run(
             ["bash", "-e", "-c", self.adapt("\n".join(lines))],
             cwd=self.folder,
@@ -120,7 +119,7 @@ def read_lines(process: subprocess.Popen[str], count: int) -> list[str]:
 
 def test_the_quick_start_of_kafka_2_6_with_its_zookeeper(terminal: Terminal) -> None:
     # Step 2: Start the server
-    assert "No ZooKeeper is needed" in terminal.run(
+    assert "ZooKeeper is not needed" in terminal.run(
         "bin/zookeeper-server-start.sh config/zookeeper.properties"
     )
     server = terminal.serve("bin/kafka-server-start.sh config/server.properties")
@@ -138,7 +137,7 @@ def test_the_quick_start_of_kafka_2_6_with_its_zookeeper(terminal: Terminal) -> 
     producer.stdin.write("This is a message\nThis is another message\n")
     producer.stdin.flush()
 
-    # Step 5: Start a consumer. What is typed in the one terminal appears in the other.
+    # Step 5: Start a consumer. What is typed in one terminal appears in the other.
     consumer = terminal.start(
         "bin/kafka-console-consumer.sh --bootstrap-server localhost:9092 --topic test --from-beginning"
     )
@@ -154,16 +153,16 @@ def test_the_quick_start_of_kafka_2_6_with_its_zookeeper(terminal: Terminal) -> 
 
     # Step 7: Kafka Connect
     terminal.run('echo -e "foo\\nbar" > test.txt')
-    told = terminal.run(
+    shown = terminal.run(
         "bin/connect-standalone.sh config/connect-standalone.properties config/connect-file-source.properties "
         "config/connect-file-sink.properties",
         status=1,
     )
-    assert "still to come" in told
+    assert "not supported yet" in shown
 
     press_ctrl_c(producer)
-    _, told = press_ctrl_c(consumer)
-    assert "Processed a total of 3 messages" in told
+    _, shown = press_ctrl_c(consumer)
+    assert "Processed a total of 3 messages" in shown
     assert consumer.returncode == INTERRUPTED
     press_ctrl_c(server)
     assert server.returncode == 0
@@ -206,12 +205,12 @@ def test_the_quick_start_of_kafka_4(terminal: Terminal) -> None:
     # Step 6: Import/export your data as streams of events with Kafka Connect
     terminal.run('echo "plugin.path=libs/connect-file-4.3.1.jar" >> config/connect-standalone.properties')
     terminal.run('echo -e "foo\\nbar" > test.txt')
-    told = terminal.run(
+    shown = terminal.run(
         "bin/connect-standalone.sh config/connect-standalone.properties config/connect-file-source.properties "
         "config/connect-file-sink.properties",
         status=1,
     )
-    assert "still to come" in told
+    assert "not supported yet" in shown
 
     # Step 8: Terminate the Kafka environment
     press_ctrl_c(server)
@@ -222,7 +221,7 @@ def test_the_quick_start_of_kafka_4(terminal: Terminal) -> None:
 
 
 def test_the_quick_start_of_kafka_3_8_without_zookeeper(terminal: Terminal) -> None:
-    """It names a file in another folder; the rest is that of Kafka 4."""
+    """It uses a file in another folder; the rest is as for Kafka 4."""
     terminal.run(
         'KAFKA_CLUSTER_ID="$(bin/kafka-storage.sh random-uuid)"',
         "bin/kafka-storage.sh format -t $KAFKA_CLUSTER_ID -c config/kraft/server.properties",
@@ -232,13 +231,13 @@ def test_the_quick_start_of_kafka_3_8_without_zookeeper(terminal: Terminal) -> N
     assert server.returncode == 0
 
 
-def test_a_server_goes_on_in_the_background_until_it_is_stopped(terminal: Terminal) -> None:
-    """`-daemon`, `--override`, and the stop script, which finds the one node that is meant."""
-    told = terminal.run(
+def test_a_server_runs_in_the_background_until_it_is_stopped(terminal: Terminal) -> None:
+    """`-daemon`, `--override`, and the stop script, which stops only the given node."""
+    shown = terminal.run(
         "bin/kafka-server-start.sh -daemon config/server.properties --override node.id=4711", typed=""
     )
 
-    assert "penstock ready: node 4711" in told
+    assert "penstock ready: node 4711" in shown
     assert answers(terminal.port)
     assert terminal.run("bin/kafka-server-stop.sh --node-id=4712", status=1) == "No kafka server to stop\n"
     terminal.run("bin/kafka-server-stop.sh --node-id=4711")
@@ -246,12 +245,12 @@ def test_a_server_goes_on_in_the_background_until_it_is_stopped(terminal: Termin
     assert "stopping" in (terminal.folder / "logs" / "kafkaServer.out").read_text()
 
 
-def test_a_server_that_cannot_start_in_the_background_says_why(terminal: Terminal) -> None:
-    told = terminal.run(
+def test_a_server_that_cannot_start_in_the_background_reports_why(terminal: Terminal) -> None:
+    shown = terminal.run(
         "bin/kafka-server-start.sh -daemon config/server.properties --override num.partitions=0",
         typed="",
         status=2,
     )
 
-    assert "did not start" in told
-    assert "num.partitions=0" in told
+    assert "did not start" in shown
+    assert "num.partitions=0" in shown

@@ -1,4 +1,4 @@
-"""`penstock perf` and `penstock top` with a broker: tables, JSON, and the live screen in a terminal of its own."""
+"""`penstock perf` and `penstock top` with a broker: tables, JSON, and the live screen in a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from integration.cli.conftest import Commands
 
 WAIT_SECONDS = 30.0
 
-pytestmark = pytest.mark.penstock_only("its own command line")
+pytestmark = pytest.mark.penstock_only("tests Penstock's command line")
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_writing_and_reading_are_measured(commands: Commands, topic: str) -> Non
     assert (read["records"], read["bytes"]) == (2000, 20_000)
 
 
-def test_figures_are_a_table_for_people(commands: Commands, topic: str) -> None:
+def test_results_are_a_table_for_people(commands: Commands, topic: str) -> None:
     shown = dict(
         re.split(r" {2,}", line)
         for line in commands.run(f"perf produce {topic} -n 100 -s 5").out.splitlines()
@@ -48,7 +48,7 @@ def test_figures_are_a_table_for_people(commands: Commands, topic: str) -> None:
     assert shown.keys() >= {"rate", "throughput", "latency p50", "latency p99.9", "latency max"}
 
 
-def test_there_and_back_is_measured(commands: Commands, topic: str) -> None:
+def test_end_to_end_latency_is_measured(commands: Commands, topic: str) -> None:
     figures = commands.run(f"perf end-to-end {topic} -n 20 --json").json()
 
     assert figures["records"] == 20
@@ -71,7 +71,7 @@ def test_a_group_reads_as_a_member(commands: Commands, topic: str) -> None:
     assert commands.run(f"perf consume {topic} -n 100 --group perf-{topic} --json").json()["records"] == 100
 
 
-def test_a_cluster_is_shown_once_in_a_pipe(commands: Commands, topic: str) -> None:
+def test_a_pipe_shows_the_cluster_once(commands: Commands, topic: str) -> None:
     commands.run(f"produce {topic} a b c")
     commands.run(f"consume {topic} --group top-{topic} --limit 1")
 
@@ -86,7 +86,7 @@ def test_a_cluster_is_shown_once_in_a_pipe(commands: Commands, topic: str) -> No
     assert group["lag"] == 2
 
 
-def test_internal_topics_are_shown_when_asked_for(commands: Commands, topic: str) -> None:
+def test_internal_topics_are_shown_on_request(commands: Commands, topic: str) -> None:
     commands.run(f"consume {topic} --group internal-{topic} --json")
 
     assert "__consumer_offsets" not in commands.run("top --once --interval 0.1").out
@@ -94,13 +94,13 @@ def test_internal_topics_are_shown_when_asked_for(commands: Commands, topic: str
 
 
 class LiveScreen:
-    """A command in a terminal of its own: what it draws, and keys for it."""
+    """A command in its own terminal: what it draws, and its keys."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self, *arguments: str) -> None:
         self._main, end = pty.openpty()
         environment = {**penstock_environment(), "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
         self.process = subprocess.Popen(
-            [*penstock_command(), *words],
+            [*penstock_command(), *arguments],
             stdin=end,
             stdout=end,
             stderr=end,
@@ -135,7 +135,7 @@ class LiveScreen:
         return bool(data)
 
 
-def test_the_live_screen_follows_keys(commands: Commands, node: PenstockBroker, topic: str) -> None:
+def test_the_live_screen_reacts_to_keys(commands: Commands, node: PenstockBroker, topic: str) -> None:
     screen = LiveScreen("top", "-b", node.bootstrap, "--interval", "0.2")
 
     screen.wait_for("under-replicated")
@@ -147,7 +147,7 @@ def test_the_live_screen_follows_keys(commands: Commands, node: PenstockBroker, 
     screen.press("q")
 
     assert screen.wait_for_end() == 0
-    assert "\x1b[?1049l" in screen.drawn, "the terminal is given back as it was"
+    assert "\x1b[?1049l" in screen.drawn, "the terminal is restored"
     assert "Traceback" not in screen.drawn
 
 
@@ -162,7 +162,7 @@ def test_ctrl_c_leaves_the_live_screen(node: PenstockBroker) -> None:
 
 
 def test_long_work_shows_its_progress_on_a_terminal(node: PenstockBroker, topic: str) -> None:
-    """A bar appears after a second, and is gone at the end."""
+    """A bar appears after a second, and is removed at the end."""
     screen = LiveScreen("perf", "produce", topic, "-b", node.bootstrap, "-n", "600", "--rate", "300")
 
     screen.wait_for(f"writing to {topic}")

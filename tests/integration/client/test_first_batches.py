@@ -1,4 +1,4 @@
-"""The first batches of an idempotent producer: a broker that knows nothing of it yet takes any number for the first."""
+"""The first batches of an idempotent producer: a broker that does not know it yet accepts any sequence number."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from penstock import Consumer, Producer
 from penstock.testing import Broker
 
-pytestmark = pytest.mark.penstock_only("faults are scripted in our own broker")
+pytestmark = pytest.mark.penstock_only("needs injected faults")
 
 
-def test_a_first_batch_that_is_refused_is_not_overtaken_by_the_second() -> None:
-    """It was: the second was taken for the first, and the first was out of order for ever after."""
+def test_a_rejected_first_batch_is_not_overtaken_by_the_second() -> None:
+    """The second was accepted as the first, and the first was out of order forever after."""
     with Broker() as broker:
         broker.faults.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=1)
         with Producer(broker.bootstrap_servers, batch_size=1, linger_ms=0) as producer:

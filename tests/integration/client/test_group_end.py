@@ -1,4 +1,4 @@
-"""How a membership ends: with a goodbye that others need not wait for, and at once where nobody can hear it."""
+"""How a membership ends: a consumer leaves so that others need not wait, and closes at once without a broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MESSAGES = 10
 LONG_S = 600  # longer than a test may take
 
 pytestmark = [
-    pytest.mark.penstock_only("brokers of the testing package"),
+    pytest.mark.penstock_only("uses penstock.testing"),
     pytest.mark.timeout(LONG_S / 5),
 ]
 
@@ -53,8 +53,8 @@ def members(broker: Broker) -> int:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_consumer_whose_broker_is_gone_closes_soon(protocol: str) -> None:
-    """It looked for the coordinator until its time was up."""
+def test_a_consumer_without_a_broker_closes_fast(protocol: str) -> None:
+    """It looked for the coordinator until its timeout."""
     with Broker() as broker:
         write(broker)
         consumer = consumer_of(broker, protocol)
@@ -65,7 +65,7 @@ def test_a_consumer_whose_broker_is_gone_closes_soon(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_closed_consumer_is_no_member_any_more(protocol: str) -> None:
+def test_a_closed_consumer_is_no_longer_a_member(protocol: str) -> None:
     with Broker() as broker:
         write(broker)
         with consumer_of(broker, protocol) as consumer:
@@ -75,7 +75,7 @@ def test_a_closed_consumer_is_no_member_any_more(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_static_consumer_that_is_closed_keeps_its_place(protocol: str) -> None:
+def test_a_closed_static_consumer_stays_a_member(protocol: str) -> None:
     with Broker() as broker:
         write(broker)
         with consumer_of(broker, protocol, **{"group.instance.id": "one"}) as consumer:
@@ -87,7 +87,7 @@ def test_a_static_consumer_that_is_closed_keeps_its_place(protocol: str) -> None
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_consumer_that_unsubscribes_leaves_and_can_come_back(protocol: str) -> None:
+def test_a_consumer_that_unsubscribes_leaves_and_can_rejoin(protocol: str) -> None:
     with Broker() as broker:
         write(broker)
         with consumer_of(broker, protocol) as consumer:
@@ -100,7 +100,7 @@ def test_a_consumer_that_unsubscribes_leaves_and_can_come_back(protocol: str) ->
 
 
 def test_a_consumer_leaves_in_the_middle_of_a_rebalance() -> None:
-    """Its join waits at the broker for the other member, which does not poll; it does not wait for that."""
+    """Its join waits at the broker for the other member, which does not poll; closing does not wait for it."""
     with Broker() as broker:
         write(broker)
         busy = consumer_of(broker, "classic")

@@ -1,4 +1,4 @@
-"""Groups whose coordinator loads, moves, or loses requests and answers: members and commits come through it."""
+"""Coordinators that load, move, or lose requests and responses: members and commits survive it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.waiting import wait_until
 from penstock import Consumer, Message, Producer, TopicPartition, errors
 from penstock.testing import Broker
 
-pytestmark = pytest.mark.penstock_only("faults are scripted in our own broker")
+pytestmark = pytest.mark.penstock_only("needs injected faults")
 
 CLASSIC = ["FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat", "OffsetFetch", "OffsetCommit"]
 NEWER = ["FindCoordinator", "ConsumerGroupHeartbeat", "OffsetFetch", "OffsetCommit"]
@@ -77,7 +77,7 @@ def keep_alive_until_used_up(broker: Broker, consumer: Consumer) -> None:
 
 @pytest.mark.parametrize(("protocol", "api"), APIS)
 @pytest.mark.parametrize("error", ["COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"])
-def test_a_coordinator_that_loads_or_moved_is_waited_for(
+def test_a_loading_or_moved_coordinator_is_waited_for(
     broker: Broker, topic: str, protocol: str, api: str, error: str
 ) -> None:
     if api == "FindCoordinator":
@@ -89,7 +89,7 @@ def test_a_coordinator_that_loads_or_moved_is_waited_for(
         consumer.commit()
 
 
-# A join may be answered after minutes, and is waited for as long: silence there is nothing to test.
+# A join may be answered after minutes, so a missing response to it is not tested.
 LOSSES = [
     (protocol, api, fault)
     for protocol, api in APIS
@@ -99,7 +99,7 @@ LOSSES = [
 
 
 @pytest.mark.parametrize(("protocol", "api", "fault"), LOSSES)
-def test_requests_and_answers_that_get_lost_are_repeated(
+def test_lost_requests_and_responses_are_retried(
     broker: Broker, topic: str, protocol: str, api: str, fault: str
 ) -> None:
     getattr(broker.faults, fault)(api)
@@ -119,7 +119,7 @@ def test_requests_and_answers_that_get_lost_are_repeated(
         ("consumer", "ConsumerGroupHeartbeat", "GROUP_ID_NOT_FOUND"),
     ],
 )
-def test_a_member_that_was_put_out_comes_back_and_reads_on_from_what_was_committed(
+def test_a_removed_member_rejoins_and_continues_at_the_committed_offset(
     broker: Broker, topic: str, protocol: str, api: str, error: str
 ) -> None:
     with consumer_of(broker, topic, protocol) as consumer:
@@ -132,7 +132,7 @@ def test_a_member_that_was_put_out_comes_back_and_reads_on_from_what_was_committ
 
         found: list[Message] = []
         wait_until(
-            lambda: bool(found.extend(consumer.poll(timeout=0.05)) or found), "it reads on", seconds=30
+            lambda: bool(found.extend(consumer.poll(timeout=0.05)) or found), "it continues", seconds=30
         )
 
         assert [message.value for message in found] == [b"more"]
@@ -143,12 +143,12 @@ def test_a_member_that_was_put_out_comes_back_and_reads_on_from_what_was_committ
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_commit_of_a_member_that_was_put_out_is_reported(broker: Broker, topic: str, protocol: str) -> None:
+def test_a_commit_of_a_removed_member_is_reported(broker: Broker, topic: str, protocol: str) -> None:
     with consumer_of(broker, topic, protocol) as consumer:
         read_and_commit(consumer, topic)
         broker.faults.fail("OffsetCommit", "UNKNOWN_MEMBER_ID")
 
-        with pytest.raises(errors.CommitFailed, match="moved on without this member"):
+        with pytest.raises(errors.CommitFailed, match="rebalanced without this member"):
             consumer.commit()
         wait_until(
             lambda: not consumer.poll(timeout=0.02) and bool(consumer.assignment()), "it is back", seconds=30

@@ -1,4 +1,4 @@
-"""Ctrl-C during the commit of a read-process-write loop."""
+"""Ctrl-C during the commit of a consume-transform-produce loop."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from penstock.client.producer.transactor import Transactor
 from penstock.testing import Broker
 
 
-def test_a_commit_that_is_interrupted_does_not_rewind_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commit went through, but the messages were given again: the output was written twice."""
-    tell_end = Transactor._tell_end
+def test_an_interrupted_commit_does_not_rewind_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit succeeded, but the messages were delivered again: the output was written twice."""
+    end = Transactor._end
     commits = 0
 
     async def interrupted(self: Transactor, *, is_commit: bool, deadline_ms: int) -> Any:
         nonlocal commits
-        identity = await tell_end(self, is_commit=is_commit, deadline_ms=deadline_ms)
+        identity = await end(self, is_commit=is_commit, deadline_ms=deadline_ms)
         commits += is_commit
         if commits == 1:
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-            await asyncio.Event().wait()  # the producer never sees this answer
+            await asyncio.Event().wait()  # the producer never gets this response
         return identity
 
-    monkeypatch.setattr(Transactor, "_tell_end", interrupted)
+    monkeypatch.setattr(Transactor, "_end", interrupted)
     with Broker() as broker, Producer(broker.bootstrap_servers) as writer:
         for number in range(3):
             writer.send("input", str(number), partition=0).result(timeout=30)
@@ -49,7 +49,7 @@ def test_a_commit_that_is_interrupted_does_not_rewind_the_consumer(monkeypatch: 
             with pytest.raises(KeyboardInterrupt), producer.transaction(consumer=consumer):
                 producer.send("output", "processed")
 
-            producer.commit()  # tells that the first one went through
+            producer.commit()  # shows that the first one succeeded
             writer.send("input", "3", partition=0).result(timeout=30)
             while not (following := consumer.poll(timeout=1)):
                 pass

@@ -1,4 +1,4 @@
-"""What a producer says of a broker that refuses its records for as long as it waits."""
+"""The error of a producer whose broker rejects its records until the timeout."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from penstock import Producer, errors
 from penstock.testing import Broker
 
 
-def test_a_receipt_that_is_waited_for_too_long_names_the_brokers_last_error() -> None:
+def test_a_receipt_timeout_names_the_brokers_last_error() -> None:
     with Broker() as broker, Producer(broker.bootstrap_servers) as producer:
         producer.send("orders", "written").result(timeout=30)
         broker.faults.fail("PRODUCE", "KAFKA_STORAGE_ERROR", times=1_000_000)
         receipt = producer.send("orders", "refused")
 
         message = ""
-        while "KAFKA_STORAGE_ERROR" not in message:  # until the first answer has come
+        while "KAFKA_STORAGE_ERROR" not in message:  # until the first response arrives
             with pytest.raises(errors.TimedOut) as late:
                 receipt.result(timeout=0.01)
             message = str(late.value)

@@ -1,4 +1,4 @@
-"""A bounded read over a long stretch in which there is nothing for it."""
+"""A bounded read over a long range without records for it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ABORTED = 40
 SETTINGS = {
     "isolation.level": "read_committed",
     "auto.offset.reset": "none",
-    "fetch.max.bytes": "1000",  # so that every answer has one batch
+    "fetch.max.bytes": "1000",  # so that every response has one batch
     "max.partition.fetch.bytes": "1000",
 }
 
 
 @pytest.fixture
 def gap(penstock: Broker) -> Broker:
-    """A topic that has many aborted batches before its first committed record."""
+    """A topic with many aborted batches before its first committed record."""
     with Producer(bootstrap_servers=penstock.bootstrap_servers, transactional_id="t") as producer:
         producer.begin()
         for _ in range(ABORTED):
@@ -38,12 +38,12 @@ def gap(penstock: Broker) -> Broker:
 
 
 def seconds_fly() -> SimpleNamespace:
-    """A clock on which every look takes a second."""
+    """A clock that advances by a second each time it is read."""
     seconds = itertools.count()
     return SimpleNamespace(monotonic=lambda: float(next(seconds)))
 
 
-def test_a_read_does_not_time_out_while_aborted_records_come(
+def test_a_read_does_not_time_out_while_aborted_records_arrive(
     gap: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with gap.consumer(settings=SETTINGS) as consumer:
@@ -56,7 +56,9 @@ def test_a_read_does_not_time_out_while_aborted_records_come(
     assert [batch.column("value").to_pylist() for batch in batches] == [[b"last"]]
 
 
-def test_an_asynchronous_read_does_not_either(gap: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_asynchronous_read_does_not_time_out_while_aborted_records_arrive(
+    gap: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def read() -> list[bytes]:
         async with aio.Consumer(bootstrap_servers=gap.bootstrap_servers, settings=SETTINGS) as consumer:
             consumer.assign([ORDERS])

@@ -1,4 +1,4 @@
-"""Serializers where they work: between a program and a topic, with both faces of the client."""
+"""Serializers in the sync and the asyncio client, on a real broker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.registry import RegistryInMemory, serve_registry
 from penstock import Consumer, Message, Producer, TopicPartition, aio, errors
 from penstock.serializers import AvroDeserializer, AvroSerializer
 
-pytestmark = pytest.mark.penstock_only("bytes are the same to every broker")
+pytestmark = pytest.mark.penstock_only("does not depend on the broker")
 
 AVRO = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
 
@@ -70,7 +70,7 @@ def read(bootstrap: str, topic: str, **options: Any) -> list[Message]:
     ],
     ids=str,
 )
-def test_keys_and_values_come_back_as_they_were(bootstrap: str, spec: Any, value: Any) -> None:
+def test_keys_and_values_come_back_unchanged(bootstrap: str, spec: Any, value: Any) -> None:
     topic = new_name("format")
     send(bootstrap, topic, value, None, serializer=spec, key_serializer=spec)
     if isinstance(spec, str):
@@ -82,7 +82,7 @@ def test_keys_and_values_come_back_as_they_were(bootstrap: str, spec: Any, value
     assert (empty.key, empty.value) == (None, None)
 
 
-def test_without_a_serializer_bytes_and_text_are_taken(bootstrap: str) -> None:
+def test_without_a_serializer_bytes_and_text_are_accepted(bootstrap: str) -> None:
     topic = new_name("plain")
 
     send(bootstrap, topic, b"bytes", "text")
@@ -91,16 +91,16 @@ def test_without_a_serializer_bytes_and_text_are_taken(bootstrap: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "value", "words"),
+    ("options", "value", "message"),
     [
-        ({}, 5, "without a serializer it must be bytes or text"),
+        ({}, 5, "without a serializer it must be bytes or str"),
         ({"serializer": "int"}, "five", "the value 'five' of type str"),
         ({"serializer": lambda value: 1 / value}, 0, "ZeroDivisionError"),
-        ({"serializer": lambda value: [value]}, 0, "gave list"),
+        ({"serializer": lambda value: [value]}, 0, "returned list"),
     ],
 )
-def test_a_value_that_cannot_be_serialized_is_refused_and_nothing_sent(
-    bootstrap: str, options: dict[str, Any], value: Any, words: str
+def test_a_value_that_cannot_be_serialized_is_rejected_and_not_sent(
+    bootstrap: str, options: dict[str, Any], value: Any, message: str
 ) -> None:
     topic = new_name("refused")
 
@@ -108,10 +108,10 @@ def test_a_value_that_cannot_be_serialized_is_refused_and_nothing_sent(
         producer.send(topic, value)
 
     assert str(failure.value).startswith(f"{topic}: ")
-    assert words in str(failure.value)
+    assert message in str(failure.value)
 
 
-def test_a_consumer_stays_before_what_it_cannot_read(bootstrap: str) -> None:
+def test_a_consumer_stays_before_a_message_that_it_cannot_deserialize(bootstrap: str) -> None:
     topic = new_name("unreadable")
     send(bootstrap, topic, '{"id": 1}', "no json", '{"id": 2}')
     seen: list[Any] = []
@@ -128,7 +128,7 @@ def test_a_consumer_stays_before_what_it_cannot_read(bootstrap: str) -> None:
     assert seen == [{"id": 1}, {"id": 2}]
 
 
-def test_serializers_of_confluent_kafka_work_as_they_are(bootstrap: str, registry: RegistryInMemory) -> None:
+def test_serializers_of_confluent_kafka_work_unchanged(bootstrap: str, registry: RegistryInMemory) -> None:
     topic = new_name("avro")
     with SchemaRegistryClient({"url": registry.url}) as client:
         send(
@@ -152,7 +152,7 @@ def str_of(value: object) -> bytes:
     return str(value).encode()
 
 
-def test_a_registry_that_does_not_answer_is_the_cause_of_the_failure(bootstrap: str) -> None:
+def test_an_unavailable_registry_is_the_cause_of_the_failure(bootstrap: str) -> None:
     serializer = AvroSerializer("http://127.0.0.1:1", AVRO)
 
     with (
@@ -164,7 +164,9 @@ def test_a_registry_that_does_not_answer_is_the_cause_of_the_failure(bootstrap: 
     assert isinstance(failure.value.__cause__, errors.RegistryError)
 
 
-async def test_asynchronous_clients_serialize_alike(bootstrap: str, registry: RegistryInMemory) -> None:
+async def test_asynchronous_clients_serialize_the_same_way(
+    bootstrap: str, registry: RegistryInMemory
+) -> None:
     topic = new_name("async")
     settings = {"bootstrap.servers": bootstrap, "schema.registry.url": registry.url}
 
@@ -176,7 +178,7 @@ async def test_asynchronous_clients_serialize_alike(bootstrap: str, registry: Re
     assert message.value == {"id": 1}
 
 
-def test_a_properties_file_of_kafka_sets_a_client_up(bootstrap: str, tmp_path: Path) -> None:
+def test_a_kafka_properties_file_configures_a_client(bootstrap: str, tmp_path: Path) -> None:
     from penstock.client.settings import ProducerSettings
 
     file = tmp_path / "client.properties"

@@ -1,4 +1,4 @@
-"""State of tables asked for from outside, while there is none: it is said why, and what to do."""
+"""Querying a table without state: the error says why, and what to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.client.errors import IllegalState
 from penstock.streams import App
 from penstock.testing import Broker
 
-pytestmark = pytest.mark.penstock_only("brokers of the testing package")
+pytestmark = pytest.mark.penstock_only("uses penstock.testing")
 
 CHANGELOG = "word-count-counts-changelog"
 
@@ -31,13 +31,13 @@ def word_count(broker: Broker) -> App:
 
 
 def has_run(broker: Broker) -> None:
-    """What the first batch of a program leaves in a cluster, beside what it computes."""
+    """What the first batch of an application leaves in a cluster, in addition to its results."""
     admin = broker.admin()
     admin.create_topic("lines", 1)
     admin.alter_group_offsets("word-count", {TopicPartition("lines", 0): 1})
 
 
-def test_a_table_of_an_app_that_has_not_run_says_so(running: Broker) -> None:
+def test_a_table_of_an_app_that_has_not_run_is_reported(running: Broker) -> None:
     counts = word_count(running).table("counts")
 
     with pytest.raises(IllegalState, match=r"word-count has not run yet.*app\.run\(\)"):
@@ -46,7 +46,7 @@ def test_a_table_of_an_app_that_has_not_run_says_so(running: Broker) -> None:
         list(counts.items())
 
 
-def test_a_table_whose_changelog_was_deleted_says_so(running: Broker) -> None:
+def test_a_table_with_a_deleted_changelog_is_reported(running: Broker) -> None:
     has_run(running)
     running.admin().create_topic(CHANGELOG, 1)
     counts = word_count(running).table("counts")
@@ -56,16 +56,16 @@ def test_a_table_whose_changelog_was_deleted_says_so(running: Broker) -> None:
 
     running.admin().delete_topic(CHANGELOG)
 
-    with pytest.raises(IllegalState, match=rf"word-count has run, but its topic {CHANGELOG} is gone"):
+    with pytest.raises(IllegalState, match=rf"word-count has run, but its topic {CHANGELOG} was deleted"):
         counts.get("alice")
 
 
-def test_a_table_of_a_topic_that_is_not_there_names_the_topic(running: Broker) -> None:
+def test_a_table_of_an_unknown_topic_names_the_topic(running: Broker) -> None:
     with pytest.raises(errors.UnknownTopicOrPartition, match="people"):
         word_count(running).table("people").get("alice")
 
 
-def test_a_changelog_that_was_made_anew_is_read_anew(running: Broker) -> None:
+def test_a_recreated_changelog_is_read_from_the_start(running: Broker) -> None:
     admin = running.admin()
     counts = word_count(running).table("counts")
     found = []

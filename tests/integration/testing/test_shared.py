@@ -1,4 +1,4 @@
-"""One broker for all tests: names of its own for each, nothing left behind, and one for each worker of xdist."""
+"""One broker for all tests: unique names for each test, nothing left behind, and one broker per xdist worker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock import TopicPartition, errors
 from penstock.testing import SharedSession
 from penstock.testing.shared import SharedBroker
 
-pytestmark = pytest.mark.penstock_only("its own test broker")
+pytestmark = pytest.mark.penstock_only("tests Penstock's test broker")
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def test_two_tests_with_the_same_names_do_not_see_each_other(session: SharedSess
         assert first.topic("orders") == orders
 
 
-def test_topics_and_groups_are_gone_after_the_test(session: SharedSession) -> None:
+def test_topics_and_groups_are_deleted_after_the_test(session: SharedSession) -> None:
     with session.share() as shared:
         orders, billing = shared.topic("orders", partitions=2), shared.group("billing")
         shared.producer().send(orders, b"one").result(30)
@@ -48,7 +48,7 @@ def test_topics_and_groups_are_gone_after_the_test(session: SharedSession) -> No
     assert billing not in [group.group_id for group in session.broker.admin().list_groups()]
 
 
-def test_a_topic_that_was_never_created_is_no_trouble_to_the_clean_up(session: SharedSession) -> None:
+def test_the_clean_up_ignores_a_topic_that_was_never_created(session: SharedSession) -> None:
     with session.share() as shared:
         written = shared.topic("orders")
         shared.topic("never", create=False)
@@ -56,7 +56,7 @@ def test_a_topic_that_was_never_created_is_no_trouble_to_the_clean_up(session: S
     assert written not in topics_of(session)
 
 
-def test_a_broker_that_a_test_has_stopped_runs_for_the_next(session: SharedSession) -> None:
+def test_a_broker_that_a_test_has_stopped_runs_for_the_next_test(session: SharedSession) -> None:
     with session.share() as shared:
         shared.topic("orders")
         session.broker.stop()
@@ -86,7 +86,7 @@ TESTS = """
 
 
 @pytest.mark.parametrize(("options", "brokers"), [([], 1), (["-n", "2"], 2)], ids=["alone", "xdist"])
-def test_a_session_starts_one_broker_for_each_worker(
+def test_a_session_starts_one_broker_per_worker(
     pytester: pytest.Pytester, options: list[str], brokers: int
 ) -> None:
     pytester.makepyfile(TESTS)
@@ -152,12 +152,12 @@ def test_a_failing_test_shows_what_the_shared_broker_logged_during_it(pytester: 
     assert "an event of before" not in log
 
 
-def test_a_topic_without_a_name_is_refused(penstock_shared: SharedBroker) -> None:
+def test_a_topic_without_a_name_is_rejected(penstock_shared: SharedBroker) -> None:
     with pytest.raises(ValueError, match="a topic needs a name"):
         penstock_shared.topic("")
 
 
-def test_a_partition_that_the_topic_does_not_have_does_not_advise_to_create_the_topic(
+def test_an_unknown_partition_does_not_suggest_to_create_the_topic(
     penstock_shared: SharedBroker,
 ) -> None:
     topic = penstock_shared.topic(partitions=3)
@@ -172,7 +172,7 @@ def test_a_partition_that_the_topic_does_not_have_does_not_advise_to_create_the_
     assert "create" not in str(raised.value)
 
 
-def test_deleting_topics_that_do_not_exist_does_not_advise_to_create_them(
+def test_deleting_unknown_topics_does_not_suggest_to_create_them(
     penstock_shared: SharedBroker,
 ) -> None:
     admin = penstock_shared.admin()
@@ -183,5 +183,5 @@ def test_deleting_topics_that_do_not_exist_does_not_advise_to_create_them(
         admin.delete_topic("nosuch")
 
     for error in (*several.value.exceptions, one.value):
-        assert "see that its name is spelled right" in str(error)
+        assert "check the spelling of its name" in str(error)
         assert "create" not in str(error)

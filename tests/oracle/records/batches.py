@@ -1,4 +1,4 @@
-"""Record batches (format v2) in plain Python: the reference that the compiled kernel is tested against.
+"""Record batches (format v2) in plain Python: the reference for the compiled kernel.
 
 Every function has the name, arguments, results and exceptions of the compiled one. It is written to be read, and it
 cannot read out of bounds.
@@ -42,7 +42,7 @@ BATCH_BYTES_MAX = 2**31 - 1  # the length field is a signed 32-bit number
 
 
 def read_header(view: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`, believed: only that it lies inside the buffer is checked, not the records."""
+    """The header at `position`. Checks only that it is inside the buffer."""
     if position < 0 or len(view) - position < HEADER_BYTES:
         raise CorruptBatch(f"a batch at {position} does not fit a buffer of {len(view)} bytes")
     if view[position + MAGIC_AT] != MAGIC:
@@ -54,7 +54,7 @@ def read_header(view: Buffer, position: int = 0) -> BatchHeader:
 
 
 def read_headers(view: Buffer) -> list[BatchHeader]:
-    """Headers of all whole batches in the buffer, believed; an incomplete one at the end is left out."""
+    """Headers of all whole batches in the buffer, unchecked; an incomplete batch at the end is ignored."""
     headers = []
     position = 0
     while len(view) - position >= HEADER_BYTES:
@@ -69,16 +69,16 @@ def read_headers(view: Buffer) -> list[BatchHeader]:
 
 
 def check_batch(view: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`, after making sure that the whole batch is there, undamaged and consistent.
+    """The header at `position`, after checking that the whole batch is there, undamaged and consistent.
 
-    Records that are not compressed are walked through, one by one; compressed ones are not looked at.
+    Uncompressed records are checked one by one; compressed ones are not read.
     """
     header = _read_whole_header(view, position)
     end = position + header.size_bytes
     crc = crc32c(memoryview(view)[position + CRC_START : end])
     if crc != header.crc:
         raise CorruptBatch(f"the batch at {position} has checksum {crc:#x}, its header says {header.crc:#x}")
-    # Compaction leaves fewer records than offsets, or none; what a producer may send is for `validate` to say.
+    # Compaction leaves fewer records than offsets, or none; `validate` decides what producers may send.
     if header.record_count < 0 or header.last_offset_delta < max(header.record_count - 1, 0):
         raise InvalidBatch(
             f"the batch at {position} has {header.record_count} records in"
@@ -93,7 +93,7 @@ def check_batch(view: Buffer, position: int = 0) -> BatchHeader:
 
 
 def inspect_batch(view: Buffer, position: int = 0) -> tuple[BatchHeader, RecordScan | None]:
-    """`check_batch`, and in the same walk what `scan_records` would tell; None where records are compressed."""
+    """`check_batch` and `scan_records` in one; the scan is None if records are compressed."""
     header = check_batch(view, position)
     if header.attributes & COMPRESSION_MASK:
         return header, None
@@ -101,7 +101,7 @@ def inspect_batch(view: Buffer, position: int = 0) -> tuple[BatchHeader, RecordS
 
 
 def check_batches(view: Buffer) -> list[BatchHeader]:
-    """`check_batch` for every batch of a buffer that must hold whole batches and nothing else."""
+    """`check_batch` for every batch of a buffer that must hold only whole batches."""
     headers = []
     position = 0
     while position < len(view):
@@ -112,7 +112,7 @@ def check_batches(view: Buffer) -> list[BatchHeader]:
 
 
 def scan_records(view: Buffer, position: int = 0, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> RecordScan:
-    """Look at every record of the batch, decompressing where needed; the CRC is not looked at."""
+    """Scan every record of the batch, decompressed if needed; the CRC is not checked."""
     header = _read_whole_header(view, position)
     records = list(iterate_records(view, position, limit_bytes=limit_bytes))
     timestamps = [record.timestamp for record in records] or [header.max_timestamp]
@@ -130,14 +130,14 @@ def scan_records(view: Buffer, position: int = 0, *, limit_bytes: int = DECOMPRE
 def iterate_records(
     view: Buffer, position: int = 0, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX
 ) -> Iterator[Record]:
-    """The records of the batch at `position`, decompressed where needed; the CRC is not looked at."""
+    """The records of the batch at `position`, decompressed if needed; the CRC is not checked."""
     header = _read_whole_header(view, position)
     payload = read_payload(view, position, limit_bytes=limit_bytes)
     return _iterate(payload, header, position)
 
 
 def read_payload(view: Buffer, position: int = 0, *, limit_bytes: int = DECOMPRESSED_BYTES_MAX) -> memoryview:
-    """The bytes of the batch's records, decompressed where needed."""
+    """The bytes of the batch's records, decompressed if needed."""
     header = _read_whole_header(view, position)
     payload = memoryview(view)[position + HEADER_BYTES : position + header.size_bytes]
     codec = header.compression
@@ -160,10 +160,10 @@ def build_batch(
     is_control: bool = False,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytearray:
-    """A batch of `records`, of which there must be one at least.
+    """A batch of `records`, at least one.
 
     `(timestamp, key, value, headers)` gets the next offset; a `Record` keeps its own; `RecordRows` are many. The base
-    offset is the first record's, or 0. The result is writable, so that a log can `place` it.
+    offset is the first record's, or 0. The result is writable, so that a log can assign offsets.
     """
     out = bytearray(HEADER_BYTES)
     count = 0
@@ -223,7 +223,7 @@ def _single_records(
 
 
 def finish_batch(out: bytearray, header: BatchHeader, level: int | None) -> bytearray:
-    """Compress what follows the room for the header in `out`, and write the header with its length and CRC."""
+    """Compress what follows the space for the header in `out`, and write the header with its length and CRC."""
     if header.attributes & COMPRESSION_MASK:
         with memoryview(out) as view:
             payload = compress(header.compression, view[HEADER_BYTES:], level)
@@ -234,7 +234,7 @@ def finish_batch(out: bytearray, header: BatchHeader, level: int | None) -> byte
 
 
 def stamp_header(out: bytearray, header: BatchHeader) -> None:
-    """Write the header, with length and CRC, before records that stand in `out` as they will be sent."""
+    """Write the header, with length and CRC, before the encoded records in `out`."""
     if len(out) > BATCH_BYTES_MAX:
         raise ValueError(f"a batch of {len(out)} bytes is too large")
     fields = header._replace(size_bytes=len(out) - LENGTH_BYTES)
@@ -252,7 +252,7 @@ def append_record(
     value: bytes | None,
     headers: Headers,
 ) -> None:
-    body = bytearray(1)  # attributes, of which none is defined
+    body = bytearray(1)  # attributes: none is defined
     append_varint(body, timestamp_delta)
     append_varint(body, offset_delta)
     _append_bytes(body, key)
@@ -308,7 +308,7 @@ def _iterate(payload: memoryview, header: BatchHeader, position: int) -> Iterato
 
 
 class ParsedRecord(NamedTuple):
-    """One record as its bytes have it: numbers relative to the batch, contents as views."""
+    """One encoded record: numbers relative to the batch, contents as views."""
 
     timestamp_delta: int
     offset_delta: int

@@ -27,7 +27,7 @@ _INT64 = Struct("<q")
 
 
 class ColumnBuilder:
-    """Collects the records of batches, row by row; `take` returns them and starts anew."""
+    """Collects the records of batches, row by row; `take` returns them and starts again."""
 
     def __init__(
         self, header_format: int = LISTED_HEADERS, allocate: Callable[[int], Any] | None = None
@@ -57,9 +57,9 @@ class ColumnBuilder:
         end_offset: int = OFFSET_MAX,
         limit_bytes: int = DECOMPRESSED_BYTES_MAX,
     ) -> None:
-        """Add the records of the batch at `position` whose offsets are from `first_offset` to before `end_offset`.
+        """Append the records of the batch at `position` with `first_offset <= offset < end_offset`.
 
-        After an exception the builder holds part of the batch and should be dropped.
+        After an exception the builder has part of the batch and should be dropped.
         """
         header = read_header(view, position)
         payload = read_payload(view, position, limit_bytes=limit_bytes)
@@ -112,7 +112,7 @@ class ColumnBuilder:
 
 
 def microseconds(timestamp_ms: int) -> int:
-    """Times that only a hostile batch holds stop at the ends of the range."""
+    """Clamp timestamps that only a hostile batch has."""
     return max(-INT64_MAX - 1, min(timestamp_ms * 1000, INT64_MAX))
 
 

@@ -1,4 +1,4 @@
-"""Messages of the formats before record batches (v0 and v1) in plain Python: the reference for `_messages.pyx`.
+"""Messages of formats v0 and v1 in plain Python: the reference for `_messages.pyx`.
 
     offset i64 | size i32 | crc u32 | magic i8 | attributes i8 | timestamp i64, in v1 only |
     key: i32 and bytes | value: i32 and bytes
@@ -33,7 +33,7 @@ _INT64 = Struct(">q")
 
 
 def parse_messages(view: Buffer) -> list[OldMessage]:
-    """All messages of a buffer that must hold whole messages and nothing else; every CRC is checked."""
+    """All messages of a buffer that must hold only whole messages; every CRC is checked."""
     messages = []
     position = 0
     while position < len(view):
@@ -90,7 +90,7 @@ def write_messages(
     codec: int = 0,
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
 ) -> bytearray:
-    """`records` as messages whose offsets count from `base_offset`; headers have no place in them."""
+    """`records` as messages with offsets from `base_offset`; these formats have no headers."""
     out = bytearray()
     attributes = codec | (TIMESTAMP_TYPE_MASK if magic == 1 and timestamp_type else 0)
     for offset, timestamp, key, value, _ in records:

@@ -7,12 +7,12 @@ from penstock.records.errors import InvalidBatch
 
 
 def read_varint(view: Buffer, position: int, end: int) -> tuple[int, int]:
-    """A 32-bit value and the position after it; never looks at or past `end`."""
+    """A 32-bit value and the position after it; never reads at or past `end`."""
     return _read(view, position, end, shift_max=28)
 
 
 def read_varlong(view: Buffer, position: int, end: int) -> tuple[int, int]:
-    """A 64-bit value and the position after it; never looks at or past `end`."""
+    """A 64-bit value and the position after it; never reads at or past `end`."""
     return _read(view, position, end, shift_max=63)
 
 
@@ -25,7 +25,7 @@ def _read(view: Buffer, position: int, end: int, *, shift_max: int) -> tuple[int
         position += 1
         raw |= (byte & 0x7F) << shift
         if byte < 0x80:
-            # What stands above the type's width is dropped, as in Java.
+            # Bits above the type's width are dropped, as in Java.
             raw &= 0xFFFF_FFFF if shift_max == 28 else 0xFFFF_FFFF_FFFF_FFFF
             return (raw >> 1) ^ -(raw & 1), position
     raise InvalidBatch("a number in a record is too long")
@@ -41,5 +41,5 @@ def append_varint(out: bytearray, value: int) -> None:
 
 
 def wrap_int64(value: int) -> int:
-    """What 64-bit arithmetic makes of a sum that only hostile numbers drive out of range."""
+    """The result of 64-bit arithmetic, which only hostile numbers overflow."""
     return (value + 2**63) % 2**64 - 2**63

@@ -1,4 +1,4 @@
-"""Values decoded by the source, in batches and streams; poison and dead letters."""
+"""Values decoded by the source, in batches and streams; poison records and dead letters."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ AVRO = {
 Read = Callable[..., DataFrame]
 
 
-def options(broker: Broker, topic: str = "orders", **said: str) -> dict[str, str]:
-    return {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic, **said}
+def options(broker: Broker, topic: str = "orders", **given: str) -> dict[str, str]:
+    return {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic, **given}
 
 
 def send(broker: Broker, *values: bytes | None, topic: str = "orders", key: bytes | None = None) -> None:
@@ -42,7 +42,7 @@ def send(broker: Broker, *values: bytes | None, topic: str = "orders", key: byte
 
 
 def run(stream: DataFrame, checkpoint: Path) -> list[Any]:
-    """What a query that reads all there is gives."""
+    """The result of a query that reads everything available."""
     rows: list[Any] = []
     query = (
         stream.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
@@ -77,14 +77,16 @@ def test_avro_arrives_in_sparks_types_with_fields_that_are_never_null(
     assert frame.schema["value"].dataType.simpleString() == (
         "struct<id:bigint,at:timestamp,lines:array<map<string,int>>>"
     )
-    told = frame.selectExpr("key", "value.id", "unix_millis(value.at) at", "value.lines", "offset").collect()
-    assert [tuple(each) for each in told] == [
+    reported = frame.selectExpr(
+        "key", "value.id", "unix_millis(value.at) at", "value.lines", "offset"
+    ).collect()
+    assert [tuple(each) for each in reported] == [
         ("k", 7, 1_700_000_000_123, [{"a": 1, "b": None}, {}], 0),
         ("k", None, None, None, 1),
     ]
 
 
-def test_a_poison_record_stops_the_query_and_is_named(spark: SparkSession, penstock: Broker) -> None:
+def test_a_poison_record_fails_the_query_and_is_named(spark: SparkSession, penstock: Broker) -> None:
     send(penstock, b'{"id": 1}', b'{"id": "two"}', b"{")
 
     with pytest.raises(PySparkException) as failed:
@@ -92,25 +94,27 @@ def test_a_poison_record_stops_the_query_and_is_named(spark: SparkSession, penst
             **options(penstock, valueFormat="json", valueSchema="id BIGINT")
         ).load().collect()  # fmt: skip
 
-    assert "the value at offset 1 of orders-0 cannot be decoded" in str(failed.value)
+    assert "cannot decode the value at offset 1 of orders-0" in str(failed.value)
     assert "Expected `int | null`, got `str` - at `$.id`" in str(failed.value)
     assert "1 more" in str(failed.value)
 
 
-def test_dead_letters_tell_all_and_come_once(spark: SparkSession, penstock: Broker, tmp_path: Path) -> None:
+def test_dead_letters_are_complete_and_sent_once(
+    spark: SparkSession, penstock: Broker, tmp_path: Path
+) -> None:
     penstock.admin().create_topic("orders", partitions=1)
     send(penstock, b'{"id": 1}', b"poison", b'{"id": 3}', key=b"k")
-    said = options(
+    given = options(
         penstock,
         valueFormat="json",
         valueSchema="id BIGINT",
         deadLetterTopic="dead",
         startingOffsets="earliest",
     )
-    stream = spark.readStream.format("penstock").options(**said).load().select("value.id", "offset")
+    stream = spark.readStream.format("penstock").options(**given).load().select("value.id", "offset")
 
     first = run(stream, tmp_path / "checkpoint")
-    # The batch is replayed by a query whose last commit was lost.
+    # A query whose last commit was lost replays the batch.
     for commit in (tmp_path / "checkpoint" / "commits").iterdir():
         commit.unlink()
     again = run(stream, tmp_path / "checkpoint")
@@ -134,14 +138,14 @@ def test_poison_is_null_or_dropped_by_option(spark: SparkSession, penstock: Brok
     send(penstock, b"ab", b"\xff", b"cd")
 
     def values(poison: str) -> list[Any]:
-        said = options(penstock, valueFormat="string", poison=poison, columns="value")
-        return [row.value for row in spark.read.format("penstock").options(**said).load().collect()]
+        given = options(penstock, valueFormat="string", poison=poison, columns="value")
+        return [row.value for row in spark.read.format("penstock").options(**given).load().collect()]
 
     assert values("null") == ["ab", None, "cd"]
     assert values("drop") == ["ab", "cd"]
 
 
-def test_a_schema_that_changes_is_resolved_to_the_one_of_the_query(
+def test_values_of_a_changed_schema_are_resolved_to_the_querys(
     spark: SparkSession, penstock: Broker, tmp_path: Path
 ) -> None:
     def write(registry: RegistryInMemory, fields: list[dict[str, Any]], value: dict[str, Any]) -> bytes:
@@ -172,7 +176,7 @@ def test_a_schema_that_changes_is_resolved_to_the_one_of_the_query(
     assert [tuple(row) for row in rows] == [(1, "a"), (2, None)]
     (letter,) = letters(penstock)
     message = dict(letter.headers)["__connect.errors.exception.message"].decode()
-    assert "written by schema 3, read by the schema of the query" in message
+    assert "written with schema 3, read with the query's schema" in message
 
 
 def test_a_user_may_give_the_schema_to_the_reader(spark: SparkSession, penstock: Broker) -> None:
@@ -199,7 +203,7 @@ def test_a_user_may_give_the_schema_to_the_reader(spark: SparkSession, penstock:
         "struct<a:int,b:struct<c:date>>",
     ],
 )
-def test_types_are_read_as_spark_reads_them(spark: SparkSession, text: str) -> None:
+def test_the_ddl_parser_agrees_with_sparks(spark: SparkSession, text: str) -> None:
     from pyspark.sql.types import _parse_datatype_string
 
     assert data_type_of(text) == _parse_datatype_string(text)

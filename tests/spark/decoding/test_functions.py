@@ -1,4 +1,4 @@
-"""Avro and Protobuf as functions of columns."""
+"""Avro and Protobuf as column functions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROWS = [
 ]
 
 
-def test_what_goes_to_avro_comes_from_avro(spark: SparkSession) -> None:
+def test_avro_round_trip(spark: SparkSession) -> None:
     frame = spark.createDataFrame(
         ROWS, "id BIGINT, price DECIMAL(9,2), at TIMESTAMP, counts MAP<STRING, INT>"
     )
@@ -42,7 +42,7 @@ def test_what_goes_to_avro_comes_from_avro(spark: SparkSession) -> None:
         written = frame.select(
             to_avro(whole, SCHEMA).alias("plain"), to_avro(whole, SCHEMA, **at).alias("registered")
         )
-        kept = written.localCheckpoint()  # so that the schema is registered before it is asked for
+        kept = written.localCheckpoint()  # so that the schema is registered before it is requested
 
         back = kept.select(
             from_avro("plain", SCHEMA).alias("plain"),
@@ -54,7 +54,7 @@ def test_what_goes_to_avro_comes_from_avro(spark: SparkSession) -> None:
         assert [row.wrong for row in back] == [None, None]
 
 
-def test_protobuf_is_read_and_what_is_none_fails_with_the_reason(spark: SparkSession) -> None:
+def test_protobuf_is_decoded_and_other_bytes_fail_with_the_reason(spark: SparkSession) -> None:
     file = descriptor_pb2.FileDescriptorProto(name="order.proto", package="shop", syntax="proto3")
     file.message_type.add(name="Order").field.add(name="id", number=1, type=3, label=1)
     schema = base64.b64encode(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()).decode()
@@ -62,16 +62,16 @@ def test_protobuf_is_read_and_what_is_none_fails_with_the_reason(spark: SparkSes
 
     assert frame.select(from_protobuf("value", schema).alias("order")).select("order.id").collect() == [(7,)]
 
-    with pytest.raises(PySparkException, match=r"a value cannot be decoded: the bytes are no shop\.Order"):
+    with pytest.raises(PySparkException, match=r"cannot decode a value: the bytes are not a shop\.Order"):
         frame.select(from_protobuf(spark_functions.lit(b"\xff"), schema)).collect()
 
 
-def test_what_lacks_a_schema_is_refused_before_anything_runs() -> None:
+def test_a_missing_schema_is_rejected_before_anything_runs() -> None:
     with pytest.raises(BadOption, match="needs a schema"):
         from_avro("value")
-    with pytest.raises(BadOption, match="say subject"):
+    with pytest.raises(BadOption, match="give the subject"):
         to_avro("value", SCHEMA, registry="http://localhost:8081")
-    with pytest.raises(BadOption, match="no Avro schema"):
+    with pytest.raises(BadOption, match="not an Avro schema"):
         to_avro("value", {"type": "nonsense"})
-    with pytest.raises(BadOption, match="fail or give null"):
+    with pytest.raises(BadOption, match="fail or return null"):
         from_avro("value", "long", poison="drop")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The examples as they stand, on data of their own generators, beside plain Python that says what has to come out."""
+"""The examples, unchanged, on data of their own generators, compared with plain Python."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def generators() -> ModuleType:
 
 
 class Example:
-    """One of them, on a broker and in folders of a test's own."""
+    """One example, on the broker and in the folders of a test."""
 
     def __init__(self, name: str, spark: SparkSession, broker: Broker, folder: Path) -> None:
         self.name, self.broker = name, broker
@@ -50,8 +50,8 @@ class Example:
 
     def write(self, count: int) -> list[Any]:
         """So many events of its generator, in two partitions of each topic."""
-        now_ms = time.time_ns() // 1_000_000  # what is old would go by retention
-        # Two a second: a few users and cards, each of which does much.
+        now_ms = time.time_ns() // 1_000_000  # retention would delete old records
+        # Two per second: few users and cards, each with many events.
         generator = generators().GENERATORS[self.name](random.Random(7), now_ms, 2.0)
         events = list(itertools.islice(generator, count))
         with self.broker.admin() as admin:
@@ -67,11 +67,11 @@ class Example:
         program = load(EXAMPLES / f"{self.name}.py")
         run = Run(program, self._spark, name=program.name, checkpoint=str(self._folder), is_once=True)
         run.start()
-        while run.look():  # an App goes on with its next stage
+        while run.poll():  # an App continues with its next stage
             for query in [watched.query for watched in run.watched]:
                 query.awaitTermination()
         run.stop()
-        # What listeners have to tell the broker, they tell before it goes.
+        # Listeners finish their requests before the broker stops.
         self._spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 
     def output(self, topic: str) -> list[Message]:
@@ -86,7 +86,7 @@ def example(
     monkeypatch.setenv("PENSTOCK_BOOTSTRAP_SERVERS", penstock.bootstrap_servers)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("ACCESS_LOGS", str(tmp_path / "access-logs"))
-    for setting, value in RUNTIME.items():  # as `penstock pipeline run` has them
+    for setting, value in RUNTIME.items():  # as with `penstock pipeline run`
         spark.conf.set(setting, value)
     yield lambda name: Example(name, spark, penstock, tmp_path / "checkpoints")
     for setting in (CHECKPOINT_SETTING, *RUNTIME):
@@ -116,7 +116,7 @@ def test_sessions(example: Callable[[str], Example]) -> None:
 
     visiting.run()
 
-    at_end = max(event.ms for event in events) - 10_000  # visits that may still go on are not written
+    at_end = max(event.ms for event in events) - 10_000  # visits that may continue are not written
     model = Counter(
         (user, clicks)
         for user, visits in model_of_visits(events).items()
@@ -132,7 +132,7 @@ def test_sessions(example: Callable[[str], Example]) -> None:
 
 
 def model_of_visits(events: list[Any]) -> dict[str, list[tuple[int, int]]]:
-    """By user: how many clicks a visit had, and when its last one was."""
+    """By user: how many clicks a visit had, and the time of its last one."""
     visits: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for event in sorted(events, key=lambda event: event.ms):
         own = visits[event.key]
@@ -150,9 +150,9 @@ def test_fraud(example: Callable[[str], Example]) -> None:
     judging.run()
 
     written = Counter(
-        (text(message.key), told["rule"], told["ms"])
+        (text(message.key), reported["rule"], reported["ms"])
         for message in judging.output("alerts")
-        for told in [json.loads(text(message.value))]
+        for reported in [json.loads(text(message.value))]
     )
     assert written == model_of_alerts(events)
     assert {rule for _, rule, _ in written} == {"too many payments", "unusual amount", "two countries"}
@@ -191,9 +191,9 @@ def test_change_stream(example: Callable[[str], Example]) -> None:
             city = known.get(event.key, {"city": "unknown"})["city"]
             model[event.key, json.loads(event.value)["item"], city] += 1
     written = Counter(
-        (text(message.key), told["item"], told["city"])
+        (text(message.key), reported["item"], reported["city"])
         for message in joining.output("deliveries")
-        for told in [json.loads(text(message.value))]
+        for reported in [json.loads(text(message.value))]
     )
     assert written == model
 

@@ -1,4 +1,4 @@
-"""What befalls a task in the midst of its range: each record comes once, or its loss is told."""
+"""Faults while a task reads its range: every record is read once, or its loss is reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.spark.reading import RangeReader
 from penstock.testing import Broker
 
 ZERO = TopicPartition("orders", 0)
-ROWS = 60_000  # of several fetches
+ROWS = 60_000  # several fetches
 
 
 @pytest.fixture(autouse=True)
@@ -27,14 +27,14 @@ def _clients_end_with_the_test() -> Iterator[None]:
     clients.POOL.clear()
 
 
-def options(broker: Broker, **said: str) -> Options:
-    # Small fetches, so that there is a midst.
+def options(broker: Broker, **given: str) -> Options:
+    # Small fetches, so that the read takes several.
     settings = {
         "kafka.bootstrap.servers": broker.bootstrap_servers,
         "kafka.max.partition.fetch.bytes": "65536",
     }
     return Options.read(
-        {**settings, "subscribe": "orders", "kafkaConsumer.pollTimeoutMs": "60000", **said}, Use.READ
+        {**settings, "subscribe": "orders", "kafkaConsumer.pollTimeoutMs": "60000", **given}, Use.READ
     )
 
 
@@ -50,7 +50,7 @@ def offsets_of(batch: pa.RecordBatch) -> list[int]:
     return offsets
 
 
-def test_a_broker_that_dies_in_the_midst_and_comes_back_costs_no_record(penstock: Broker) -> None:
+def test_a_broker_that_dies_during_a_read_and_comes_back_loses_no_record(penstock: Broker) -> None:
     fill(penstock)
     reading = RangeReader(options(penstock), ("offset", "value")).read(Range(ZERO, 0, ROWS))
 
@@ -64,7 +64,7 @@ def test_a_broker_that_dies_in_the_midst_and_comes_back_costs_no_record(penstock
     assert seen == list(range(ROWS))
 
 
-def test_connections_and_leaders_that_are_lost_cost_no_record(penstock: Broker) -> None:
+def test_lost_connections_and_leaders_lose_no_record(penstock: Broker) -> None:
     fill(penstock)
     penstock.faults.drop_response("Fetch", times=2)
     penstock.faults.fail("Fetch", "NOT_LEADER", times=1)
@@ -80,13 +80,13 @@ def test_connections_and_leaders_that_are_lost_cost_no_record(penstock: Broker) 
     assert penstock.faults.pending == []
 
 
-def test_records_that_go_in_the_midst_are_a_loss_with_their_offsets(
+def test_records_deleted_during_a_read_are_a_loss_with_their_offsets(
     penstock: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     fill(penstock)
     penstock.admin().delete_records({ZERO: 50_000})
 
-    with pytest.raises(DataLost, match=r"offsets \[10, 50000\) of orders-0 cannot be read"):
+    with pytest.raises(DataLost, match=r"offsets \[10, 50000\) of orders-0: the log"):
         list(RangeReader(options(penstock), ("offset",)).read(Range(ZERO, 10, ROWS)))
     with caplog.at_level(logging.WARNING, "penstock.spark"):
         tolerant = RangeReader(options(penstock, failOnDataLoss="false"), ("offset",))
@@ -96,12 +96,12 @@ def test_records_that_go_in_the_midst_are_a_loss_with_their_offsets(
     assert "offsets [10, 50000) of orders-0" in caplog.text
 
 
-def test_a_task_that_waits_in_vain_says_for_what(penstock: Broker) -> None:
+def test_a_task_that_times_out_names_what_it_waited_for(penstock: Broker) -> None:
     fill(penstock)
     penstock.faults.silence("Fetch", times=1000)
 
     with pytest.raises(
-        CannotRead, match=rf"offsets \[7, {ROWS}\) of orders-0 did not come within 0\.3 s: .*pollTimeoutMs"
+        CannotRead, match=rf"could not read offsets \[7, {ROWS}\) of orders-0 within 0\.3 s: .*pollTimeoutMs"
     ):
         list(
             RangeReader(options(penstock, **{"kafkaConsumer.pollTimeoutMs": "300"}), ("offset",)).read(
@@ -110,28 +110,26 @@ def test_a_task_that_waits_in_vain_says_for_what(penstock: Broker) -> None:
         )
 
 
-def test_a_topic_that_may_not_be_read_is_named_with_the_offsets(penstock: Broker) -> None:
+def test_an_unauthorized_topic_is_named_with_the_offsets(penstock: Broker) -> None:
     fill(penstock)
     penstock.faults.fail("Fetch", "TOPIC_AUTHORIZATION_FAILED", times=1000)
 
-    with pytest.raises(
-        CannotRead, match=rf"offsets \[0, {ROWS}\) of orders-0 cannot be read: .* not allowed"
-    ):
+    with pytest.raises(CannotRead, match=rf"offsets \[0, {ROWS}\) of orders-0: .* not allowed"):
         list(RangeReader(options(penstock), ("offset",)).read(Range(ZERO, 0, ROWS)))
 
 
 @pytest.mark.penstock(settings={"auto.create.topics.enable": False})
-def test_a_topic_that_goes_in_the_midst_is_a_loss(penstock: Broker) -> None:
+def test_a_topic_deleted_during_a_read_is_a_loss(penstock: Broker) -> None:
     fill(penstock)
     reading = RangeReader(options(penstock), ("offset",)).read(Range(ZERO, 0, ROWS))
     next(reading)
     penstock.admin().delete_topic("orders")
 
-    with pytest.raises(DataLost, match=rf"\[\d+, {ROWS}\) of orders-0 cannot be read: the partition is gone"):
+    with pytest.raises(DataLost, match=rf"\[\d+, {ROWS}\) of orders-0: the partition was deleted"):
         list(reading)
 
 
-def test_a_topic_that_is_made_anew_in_the_midst_is_not_taken_for_the_old_one(penstock: Broker) -> None:
+def test_a_topic_recreated_during_a_read_is_not_taken_for_the_old_one(penstock: Broker) -> None:
     fill(penstock)
     planned = penstock.admin().describe_topic("orders").topic_id
     reading = RangeReader(options(penstock), ("offset",)).read(Range(ZERO, 0, ROWS), planned)
@@ -140,7 +138,7 @@ def test_a_topic_that_is_made_anew_in_the_midst_is_not_taken_for_the_old_one(pen
     fill(penstock)
 
     with pytest.raises(
-        DataLost, match=rf"topic orders was deleted and made anew .* while offsets \[0, {ROWS}\)"
+        DataLost, match=rf"topic orders was deleted and recreated .* during the read of offsets \[0, {ROWS}\)"
     ):
         list(reading)
 
@@ -150,14 +148,14 @@ def test_dead_letters_of_a_repeated_task_are_not_sent_again(penstock: Broker) ->
     with penstock.producer() as producer:
         for value in (b"a", b"\xff", b"b", b"\xfe"):
             producer.send("orders", value)
-    said = options(penstock, valueFormat="string", deadLetterTopic="dead", groupId="test")
+    given = options(penstock, valueFormat="string", deadLetterTopic="dead", groupId="test")
 
     def read(end: int) -> list[str]:
-        decoding = Decoding(said, ("value",), decoders_of(said))
-        batches = RangeReader(said, decoding.needs, decoding).read(Range(ZERO, 0, end))
+        decoding = Decoding(given, ("value",), decoders_of(given))
+        batches = RangeReader(given, decoding.needs, decoding).read(Range(ZERO, 0, end))
         return [value for batch in batches for value in batch.column("value").to_pylist()]
 
-    assert read(3) == ["a", "b"]  # and then the task died, say
+    assert read(3) == ["a", "b"]  # as if the task had died then
     assert read(4) == ["a", "b"]
     assert read(4) == ["a", "b"]
 
@@ -172,25 +170,25 @@ def test_dead_letters_that_cannot_be_delivered_fail_the_task(penstock: Broker) -
     penstock.admin().create_topic("dead", partitions=1, config={"max.message.bytes": 100})
     with penstock.producer() as producer:
         producer.send("orders", b"\xff" * 200)
-    said = options(penstock, valueFormat="string", deadLetterTopic="dead")
-    decoding = Decoding(said, ("value",), decoders_of(said))
+    given = options(penstock, valueFormat="string", deadLetterTopic="dead")
+    decoding = Decoding(given, ("value",), decoders_of(given))
 
     with pytest.raises(
         PoisonRecord,
-        match=r"offset 0 of orders-0 .* dead letter cannot be sent to dead: .*max\.message\.bytes",
+        match=r"offset 0 of orders-0, and cannot send its dead letter to dead: .*max\.message\.bytes",
     ):
-        list(RangeReader(said, decoding.needs, decoding).read(Range(ZERO, 0, 1)))
+        list(RangeReader(given, decoding.needs, decoding).read(Range(ZERO, 0, 1)))
 
 
-def test_a_record_as_large_as_it_may_be_still_has_a_letter(penstock: Broker) -> None:
+def test_a_record_of_the_maximum_size_still_becomes_a_dead_letter(penstock: Broker) -> None:
     penstock.admin().create_topic("orders", partitions=1)
     with penstock.producer() as producer:
         producer.send("orders", b"\xff" * 1_048_400)
-    said = options(penstock, valueFormat="string", deadLetterTopic="dead")
-    decoding = Decoding(said, ("value",), decoders_of(said))
+    given = options(penstock, valueFormat="string", deadLetterTopic="dead")
+    decoding = Decoding(given, ("value",), decoders_of(given))
 
     assert [
-        batch.num_rows for batch in RangeReader(said, decoding.needs, decoding).read(Range(ZERO, 0, 1))
+        batch.num_rows for batch in RangeReader(given, decoding.needs, decoding).read(Range(ZERO, 0, 1))
     ] == []
 
     with penstock.consumer("dead") as consumer:

@@ -1,4 +1,4 @@
-"""What befalls a stream's input: losses are named with topic, partition and offset, and nothing comes twice."""
+"""Faults of a stream's input: losses are named with topic, partition and offset, and nothing is read twice."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from penstock import TopicPartition
 from penstock.testing import Broker
 
 ZERO = TopicPartition("orders", 0)
-AWAY_S = 3  # how long a broker is away, and a query has to do without
+AWAY_S = 3  # how long a broker is unavailable to the query
 
 
 class Pipeline:
-    """A query over the topic `orders` that keeps the values that it saw."""
+    """A query over the topic `orders` that keeps the values it saw."""
 
-    def __init__(self, spark: SparkSession, broker: Broker, folder: Path, **said: str) -> None:
+    def __init__(self, spark: SparkSession, broker: Broker, folder: Path, **given: str) -> None:
         self.seen: list[str] = []
         self.then: Any = None
         """A function of the user's, applied to each value."""
@@ -34,7 +34,7 @@ class Pipeline:
             .options(
                 **{"subscribe": "orders", "startingOffsets": "earliest", "fetchOffset.retryIntervalMs": "10"}
             )
-            .options(**{"columns": "value", "valueFormat": "string", **said})
+            .options(**{"columns": "value", "valueFormat": "string", **given})
             .load()
         )
 
@@ -49,7 +49,7 @@ class Pipeline:
         return writer.trigger(**(trigger or {"processingTime": "0 seconds"})).start()
 
     def run(self) -> list[str]:
-        """Read all that there is, and tell what was seen just now."""
+        """Read everything available, and return what was seen now."""
         known = len(self.seen)
         query = self.start(availableNow=True)
         try:
@@ -58,8 +58,8 @@ class Pipeline:
             query.stop()
         return self.seen[known:]
 
-    def words_of_failure_after(self, change: Callable[[], object]) -> str:
-        """Of a query that has read all there is, and runs on, when something changes."""
+    def failure_message_after(self, change: Callable[[], object]) -> str:
+        """The error of a query that has read everything and runs on, when something changes."""
         query = self.start()
         try:
             query.processAllAvailable()
@@ -70,7 +70,7 @@ class Pipeline:
             query.stop()
         return str(failed.value)
 
-    def words_of_failure(self) -> str:
+    def failure_message(self) -> str:
         with pytest.raises(StreamingQueryException) as failed:
             self.run()
         return str(failed.value)
@@ -82,7 +82,7 @@ def send(broker: Broker, *values: str) -> None:
             producer.send("orders", value.encode(), partition=0)
 
 
-def test_records_that_retention_removed_are_a_loss(
+def test_records_deleted_by_retention_are_a_loss(
     spark: SparkSession, penstock: Broker, tmp_path: Path
 ) -> None:
     send(penstock, "a", "b")
@@ -91,18 +91,16 @@ def test_records_that_retention_removed_are_a_loss(
     send(penstock, "c", "d", "e")
     penstock.admin().delete_records({ZERO: 4})
 
-    words = strict.words_of_failure()
+    message = strict.failure_message()
 
-    assert "orders-0" in words
-    assert "offset 2" in words or "[2" in words
-    assert "4" in words
-    assert "failOnDataLoss=false" in words
+    assert "orders-0" in message
+    assert "offset 2" in message or "[2" in message
+    assert "4" in message
+    assert "failOnDataLoss=false" in message
     assert Pipeline(spark, penstock, tmp_path, failOnDataLoss="false").run() == ["e"]
 
 
-def test_a_topic_that_was_made_anew_is_another_one(
-    spark: SparkSession, penstock: Broker, tmp_path: Path
-) -> None:
+def test_a_recreated_topic_is_another_topic(spark: SparkSession, penstock: Broker, tmp_path: Path) -> None:
     send(penstock, "a", "b")
     strict = Pipeline(spark, penstock, tmp_path)
     assert strict.run() == ["a", "b"]
@@ -110,48 +108,48 @@ def test_a_topic_that_was_made_anew_is_another_one(
     penstock.admin().create_topic("orders", partitions=1)
     send(penstock, "x", "y", "z")
 
-    words = strict.words_of_failure()
+    message = strict.failure_message()
 
-    assert "topic orders was deleted and made anew" in words
-    assert "offset 2 of orders-0" in words
+    assert "topic orders was deleted and recreated" in message
+    assert "offset 2 of orders-0" in message
     assert Pipeline(spark, penstock, tmp_path, failOnDataLoss="false").run() == ["x", "y", "z"]
 
 
-def test_a_batch_that_was_planned_for_a_topic_does_not_read_its_successor(
+def test_a_batch_planned_for_a_topic_does_not_read_its_successor(
     spark: SparkSession, penstock: Broker, tmp_path: Path
 ) -> None:
     send(penstock, "a", "b")
     strict = Pipeline(spark, penstock, tmp_path)
     assert strict.run() == ["a", "b"]
-    # Batch 0 was planned but not finished when the query died, and the topic is made anew in between.
+    # Batch 0 was planned but not finished when the query died, and the topic is recreated in between.
     for commit in (tmp_path / "checkpoint" / "commits").iterdir():
         commit.unlink()
     penstock.admin().delete_topic("orders")
     penstock.admin().create_topic("orders", partitions=1)
     send(penstock, "x", "y", "z")
 
-    words = strict.words_of_failure()
+    message = strict.failure_message()
 
-    assert "topic orders was deleted and made anew" in words
+    assert "topic orders was deleted and recreated" in message
     assert strict.seen == ["a", "b"]
     assert Pipeline(spark, penstock, tmp_path, failOnDataLoss="false").run() == ["x", "y", "z"]
 
 
 @pytest.mark.penstock(settings={"auto.create.topics.enable": False})
-def test_a_topic_that_goes_away_in_mid_query_is_named(
+def test_a_topic_deleted_while_the_query_runs_is_named(
     spark: SparkSession, penstock: Broker, tmp_path: Path
 ) -> None:
     penstock.admin().create_topic("orders", partitions=1)
     send(penstock, "a", "b")
     pipeline = Pipeline(spark, penstock, tmp_path)
 
-    words = pipeline.words_of_failure_after(lambda: penstock.admin().delete_topic("orders"))
+    message = pipeline.failure_message_after(lambda: penstock.admin().delete_topic("orders"))
 
-    assert "topic orders is gone; it was read up to offset 2 of orders-0" in words
+    assert "topic orders was deleted; it was read up to offset 2 of orders-0" in message
     assert pipeline.seen == ["a", "b"]
 
 
-def test_a_topic_that_is_made_anew_in_mid_query_is_named(
+def test_a_topic_recreated_while_the_query_runs_is_named(
     spark: SparkSession, penstock: Broker, tmp_path: Path
 ) -> None:
     penstock.admin().create_topic("orders", partitions=1)
@@ -163,44 +161,42 @@ def test_a_topic_that_is_made_anew_in_mid_query_is_named(
         penstock.admin().create_topic("orders", partitions=1)
         send(penstock, "x", "y", "z")
 
-    words = pipeline.words_of_failure_after(make_anew)
+    message = pipeline.failure_message_after(make_anew)
 
-    # The driver may have looked while there was none, or a task may have been the first to see it.
-    assert "topic orders was deleted and made anew" in words or "topic orders is gone" in words
-    assert "offset 2 of orders-0" in words or "offsets [2, 3) of orders-0" in words
+    # The driver may have looked while there was no topic, or a task may have seen it first.
+    assert "topic orders was deleted and recreated" in message or "topic orders was deleted" in message
+    assert "offset 2 of orders-0" in message or "offsets [2, 3) of orders-0" in message
     assert pipeline.seen == ["a", "b"]
 
 
-def test_a_poison_record_is_named_in_what_spark_prints(
-    spark: SparkSession, penstock: Broker, tmp_path: Path
-) -> None:
+def test_sparks_error_names_a_poison_record(spark: SparkSession, penstock: Broker, tmp_path: Path) -> None:
     send(penstock, '{"id": 1}', '{"id": "one"}')
 
-    words = Pipeline(
+    message = Pipeline(
         spark, penstock, tmp_path, valueFormat="json", valueSchema="id BIGINT"
-    ).words_of_failure()
+    ).failure_message()
 
-    assert "the value at offset 1 of orders-0 cannot be decoded (JsonDecoder)" in words
-    assert "deadLetterTopic puts such records aside" in words
+    assert "cannot decode the value at offset 1 of orders-0 (JsonDecoder)" in message
+    assert "deadLetterTopic sends such records to another topic" in message
 
 
-def test_a_function_that_raises_leaves_the_offsets_of_its_batch_in_what_spark_prints(
+def test_sparks_error_names_the_offsets_of_a_batch_whose_function_raised(
     spark: SparkSession, penstock: Broker, tmp_path: Path
 ) -> None:
     send(penstock, "1", "two")
     pipeline = Pipeline(spark, penstock, tmp_path)
     pipeline.then = udf(lambda value: int(value), "int")
 
-    words = pipeline.words_of_failure()
+    message = pipeline.failure_message()
 
-    assert "ValueError: invalid literal for int() with base 10: 'two'" in words
-    assert '"orders": {"0": 2}' in words.partition("Current Available Offsets")[2]
+    assert "ValueError: invalid literal for int() with base 10: 'two'" in message
+    assert '"orders": {"0": 2}' in message.partition("Current Available Offsets")[2]
     assert pipeline.seen == []
     pipeline.then = None
     assert pipeline.run() == ["1", "two"], "the batch is read again"
 
 
-def test_a_broker_that_is_away_for_a_while_is_waited_for(
+def test_the_query_waits_for_an_unavailable_broker(
     spark: SparkSession, penstock: Broker, tmp_path: Path
 ) -> None:
     penstock.admin().create_topic("orders", partitions=1)
@@ -214,7 +210,7 @@ def test_a_broker_that_is_away_for_a_while_is_waited_for(
         penstock.start()
         send(penstock, "c")
         query.processAllAvailable()
-        # Now in the midst of what a task reads: answers are lost, and leaders seem to have moved.
+        # Now during a task's read: responses are lost, and leaders seem to have moved.
         penstock.faults.drop_response("Fetch", times=2)
         penstock.faults.fail("Fetch", "NOT_LEADER", times=2)
         penstock.faults.drop_request("ListOffsets", times=1)
@@ -227,19 +223,19 @@ def test_a_broker_that_is_away_for_a_while_is_waited_for(
     assert pipeline.run() == []
 
 
-def test_a_checkpoint_of_another_query_is_refused(
+def test_a_checkpoint_of_another_query_is_rejected(
     spark: SparkSession, penstock: Broker, tmp_path: Path
 ) -> None:
     send(penstock, "a", "b")
     assert Pipeline(spark, penstock, tmp_path).run() == ["a", "b"]
     penstock.admin().create_topic("others", partitions=1)
 
-    words = Pipeline(spark, penstock, tmp_path, subscribe="others").words_of_failure()
+    message = Pipeline(spark, penstock, tmp_path, subscribe="others").failure_message()
 
-    assert "the checkpoint is of a query that read up to offset 2 of orders-0, and this one does not" in words
+    assert "the checkpoint belongs to a query that read up to offset 2 of orders-0, which this" in message
 
 
-def test_a_checkpoint_of_another_source_is_refused(
+def test_a_checkpoint_of_another_source_is_rejected(
     spark: SparkSession, penstock: Broker, tmp_path: Path
 ) -> None:
     send(penstock, "a", "b")
@@ -250,6 +246,6 @@ def test_a_checkpoint_of_another_source_is_refused(
     (offsets / ".0.crc").unlink()
     (offsets / "0").write_text("\n".join([*lines[:2], json.dumps({"logOffset": 3})]))
 
-    words = pipeline.words_of_failure()
+    message = pipeline.failure_message()
 
-    assert "the checkpoint tells of {'logOffset': 3}, which are no offsets of topics" in words
+    assert "the checkpoint has {'logOffset': 3} instead of topic offsets" in message

@@ -1,4 +1,4 @@
-"""The main job, `penstock demo`: what goes in and what comes out agree, in a program that ends by itself."""
+"""The main job, `penstock demo`: input and output agree, and the program ends by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pipeline as its user runs it: seen and stopped from elsewhere, going on where it was, failing with words."""
+"""A pipeline as its user runs it: listed and stopped from elsewhere, continued, and failing with a helpful error."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def environment(folder: Path) -> dict[str, str]:
     return {**penstock_environment(), "XDG_STATE_HOME": str(folder), "JAVA_TOOL_OPTIONS": SHORT_LIVED_JAVA}
 
 
-def ask(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def ask(folder: Path, *message: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*penstock_command(), *words],
+        [*penstock_command(), *message],
         capture_output=True,
         text=True,
         timeout=END_SECONDS,
@@ -39,9 +39,9 @@ def ask(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def started(folder: Path, words: tuple[str, ...]) -> Iterator[subprocess.Popen[str]]:
+def started(folder: Path, message: tuple[str, ...]) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [*penstock_command(), *words],
+        [*penstock_command(), *message],
         stdout=subprocess.PIPE,
         text=True,
         env=environment(folder),
@@ -56,12 +56,12 @@ def started(folder: Path, words: tuple[str, ...]) -> Iterator[subprocess.Popen[s
 
 
 def report(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """What it tells of its next batch; on a busy machine it says before that it is still at it."""
+    """Its next batch report; on a busy machine it first reports that it is still working."""
     assert process.stdout is not None
-    told: dict[str, Any] = {"event": "work"}
-    while told["event"] == "work":
-        told = json.loads(process.stdout.readline())
-    return told
+    reported: dict[str, Any] = {"event": "work"}
+    while reported["event"] == "work":
+        reported = json.loads(process.stdout.readline())
+    return reported
 
 
 def send(broker: Broker, *items: str) -> None:
@@ -75,7 +75,7 @@ def prices(broker: Broker) -> int:
         return len(consumer.read(until="end").to_messages())
 
 
-def test_it_is_seen_and_stopped_from_elsewhere_goes_on_and_fails_with_words(
+def test_it_is_listed_and_stopped_from_elsewhere_continues_and_fails_with_a_helpful_error(
     penstock: Broker, tmp_path: Path
 ) -> None:
     with penstock.admin() as admin:
@@ -103,10 +103,10 @@ def test_it_is_seen_and_stopped_from_elsewhere_goes_on_and_fails_with_words(
         assert (seen["query"], seen["rows_in"]) == ("pricing", 20)
         again = ask(tmp_path, *run)
         assert again.returncode == 1
-        assert "pricing runs already" in again.stderr
+        assert "pricing is already running" in again.stderr
 
         stopped = ask(tmp_path, "pipeline", "stop", "pricing")
-        assert stopped.stdout == "pricing is stopped\n", stopped.stderr
+        assert stopped.stdout == "pricing has stopped\n", stopped.stderr
         end = json.loads(running.communicate(timeout=END_SECONDS)[0].splitlines()[-1])
         assert (end["event"], end["state"], running.returncode) == ("end", "stopped", 0)
     assert prices(penstock) == 20
@@ -115,7 +115,7 @@ def test_it_is_seen_and_stopped_from_elsewhere_goes_on_and_fails_with_words(
     send(penstock, "valve")
     with started(tmp_path, run) as running:
         assert report(running)["rows_in"] == 1
-        os.killpg(running.pid, signal.SIGINT)  # Ctrl-C, which a terminal tells all of its processes
+        os.killpg(running.pid, signal.SIGINT)  # Ctrl-C, which a terminal sends to all of its processes
         end = json.loads(running.communicate(timeout=END_SECONDS)[0].splitlines()[-1])
         assert (end["event"], end["state"], running.returncode) == ("end", "stopped", 0)
     assert prices(penstock) == 21
@@ -131,11 +131,11 @@ def test_it_is_seen_and_stopped_from_elsewhere_goes_on_and_fails_with_words(
     assert {file.name for file in state.iterdir()} == {
         "pricing",
         "pricing.log",
-    }  # its checkpoints, and what Spark said
-    assert f"pricing: what Spark said is in {state / 'pricing.log'}" in failed.stderr
+    }  # its checkpoints, and Spark's log
+    assert f"pricing: the Spark log is {state / 'pricing.log'}" in failed.stderr
 
 
-def test_a_cluster_says_where_it_is_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_cluster_prints_its_address_and_leaves_nothing_behind(tmp_path: Path) -> None:
     cluster = subprocess.Popen(
         [*penstock_command(), "spark", "cluster", "--workers", "1", "--json"],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""A stop between batches, and an App that is run once: watched, stopped after the batch at hand, and counted."""
+"""A stop between batches, and an App that is run once: watched, stopped after the current batch, and counted."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.spark.internals import finish_batch_and_end
 from penstock.spark.pipelines.loading import Program
 from penstock.spark.pipelines.running import Run, clusters_of_query
-from penstock.spark.pipelines.stopping import _told_to_end, stop_after_batches
+from penstock.spark.pipelines.stopping import stop_after_batches
 from penstock.streams import App
 from penstock.testing.broker import Broker
 
@@ -29,10 +30,9 @@ def wait_until(is_true: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_a_stop_lets_the_batch_at_hand_finish_and_begins_no_other(
+def test_a_stop_lets_the_current_batch_finish_and_starts_no_other(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    # It knows names inside of Spark, which may change: then `_told_to_end` gives None.
     begun, ended = [], []
     is_at_batch, is_told = threading.Event(), threading.Event()
 
@@ -55,7 +55,7 @@ def test_a_stop_lets_the_batch_at_hand_finish_and_begins_no_other(
     is_told.set()
     stopping.join(PATIENCE_SECONDS)
 
-    assert _told_to_end(query) is not None
+    assert finish_batch_and_end(query) is not None
     assert query.exception() is None
     assert begun == ended == [0, 1]
     assert {file.name for file in (tmp_path / "commits").iterdir() if file.name.isdecimal()} == {"0", "1"}
@@ -73,7 +73,7 @@ def counting(broker: Broker, state: Path) -> Program:
     return Program("counting", app, None)
 
 
-def test_an_app_that_is_run_once_tells_its_progress_and_ends_after_the_batch_at_hand(
+def test_an_app_that_is_run_once_reports_progress_and_ends_after_the_current_batch(
     spark: SparkSession, penstock: Broker, tmp_path: Path
 ) -> None:
     with penstock.admin() as admin:
@@ -85,7 +85,7 @@ def test_an_app_that_is_run_once_tells_its_progress_and_ends_after_the_batch_at_
 
     first = Run(counting(penstock, tmp_path), spark, name="counting", checkpoint=str(tmp_path), is_once=True)
     first.start()
-    wait_until(lambda: not first.look() or first.figures[0].batch >= 0)
+    wait_until(lambda: not first.poll() or first.figures[0].batch >= 0)
     first.stop()
 
     (figures,) = first.figures
@@ -94,7 +94,7 @@ def test_an_app_that_is_run_once_tells_its_progress_and_ends_after_the_batch_at_
 
     second = Run(counting(penstock, tmp_path), spark, name="counting", checkpoint=str(tmp_path), is_once=True)
     second.start()
-    wait_until(lambda: not second.look())
+    wait_until(lambda: not second.poll())
     second.stop()
 
     (figures,) = second.figures

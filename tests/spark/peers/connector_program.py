@@ -1,7 +1,7 @@
 """A program for Spark's own Kafka connector: `connector_program.py JARS BOOTSTRAP TOPIC OUTPUT FOLDER`.
 
-It writes rows to a topic, reads them back as a batch, and moves them to another topic as a stream; what it has read it
-prints as JSON.
+It writes rows to a topic, reads them back as a batch, and copies them to another topic as a stream. It prints what
+it has read as JSON.
 """
 
 from __future__ import annotations

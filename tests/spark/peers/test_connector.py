@@ -15,8 +15,8 @@ PROGRAM = Path(__file__).parent / "connector_program.py"
 LIMIT_S = 240
 
 
-def test_rows_come_back_as_they_were_written_and_move_on_as_a_stream(tmp_path: Path) -> None:
-    # In a process of its own: jars are given to a JVM when it starts.
+def test_rows_are_read_back_and_copied_as_a_stream(tmp_path: Path) -> None:
+    # In a separate process: a JVM gets its jars when it starts.
     jars = KAFKA_CACHE / "spark"
     assert list(jars.glob("*.jar")), f"no jars in {jars}: make test-tools fetches them"
     with Broker() as broker:

@@ -12,11 +12,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StringType, StructField, StructType
 
 import penstock.spark
-from penstock.client.producer.prepared import PreparedTransaction
+from penstock.client.prepared_transaction import PreparedTransaction
 from penstock.spark.options import Options, Use
-from penstock.spark.sink import each_batch, writer
+from penstock.spark.sink import foreach_batch, writer
 from penstock.spark.sink.decision import SinkStopped
-from penstock.spark.sink.each_batch import StreamBatch
+from penstock.spark.sink.foreach_batch import StreamBatch
 from penstock.spark.sink.transactions import SinkAdmin
 from penstock.spark.sink.writer import TransactionalBatchWriter, batch_writer
 from penstock.testing.broker import Broker
@@ -33,7 +33,7 @@ class DriverDied(Exception):
 
 @dataclass
 class Task:
-    """In place of Spark's `TaskContext`."""
+    """A fake of Spark's `TaskContext`."""
 
     number: int
 
@@ -65,7 +65,7 @@ def write(job: DataSourceArrowWriter, monkeypatch: pytest.MonkeyPatch, *, rows: 
 
 
 def die_after(commits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver dies when so many EndTxn requests were answered."""
+    """The driver dies after so many EndTxn responses."""
     original = SinkAdmin._complete
     done = 0
 
@@ -95,16 +95,16 @@ def out(penstock: Broker) -> Broker:
 
 @pytest.mark.penstock(settings=TWO_PHASE)
 @pytest.mark.parametrize("commits", range(TASKS))
-def test_a_driver_that_dies_between_two_end_txn_leaves_a_write_that_its_rerun_finishes(
+def test_a_rerun_finishes_a_write_whose_driver_died_between_two_end_txn(
     out: Broker, monkeypatch: pytest.MonkeyPatch, commits: int
 ) -> None:
-    """It left a part of the write for ever: there was no decision, and a rerun had another id."""
+    """It left a part of the write forever: there was no decision, and a rerun had another id."""
     first = job(out, "load-1")
-    told = write(first, monkeypatch)
+    reported = write(first, monkeypatch)
     with monkeypatch.context() as patched:
         die_after(commits, patched)
         with pytest.raises(DriverDied):
-            first.commit(told)
+            first.commit(reported)
 
     rerun = job(out, "load-1")
     rerun.commit(write(rerun, monkeypatch))
@@ -128,51 +128,51 @@ def test_a_driver_that_dies_before_its_decision_leaves_nothing_and_the_rerun_wri
 
 @pytest.mark.penstock(settings=TWO_PHASE)
 @pytest.mark.parametrize("commits", [0, 1])
-def test_a_rerun_that_finished_a_write_does_not_say_that_it_was_committed_before(
+def test_a_rerun_that_finished_a_write_does_not_claim_that_it_was_already_committed(
     out: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, commits: int
 ) -> None:
     first = job(out, "load-1")
-    told = write(first, monkeypatch)
+    reported = write(first, monkeypatch)
     with monkeypatch.context() as patched:
         die_after(commits, patched)
         with pytest.raises(DriverDied):
-            first.commit(told)
+            first.commit(reported)
 
     rerun = job(out, "load-1")
     rerun.commit(write(rerun, monkeypatch))
-    assert "had not finished batch write 'load-1'; this job has committed the rest" in caplog.text
+    assert "left batch write 'load-1' unfinished; this job committed the rest" in caplog.text
     assert "committed before" not in caplog.text
 
     third = job(out, "load-1")
     third.commit(write(third, monkeypatch))
-    assert "batch write 'load-1' was committed before; nothing was written" in caplog.text
+    assert "batch write 'load-1' was already committed; nothing was written" in caplog.text
 
 
-def test_a_refused_job_with_other_rows_does_not_say_that_its_rows_are_committed(
+def test_a_rejected_job_with_other_rows_does_not_claim_that_its_rows_are_committed(
     out: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = job(out, "load-1")
     first.commit(write(first, monkeypatch))
     other = job(out, "load-1")
-    told = write(other, monkeypatch, rows=ROWS + 1)
-    with pytest.raises(SinkStopped, match="was committed before"):
-        other.commit(told)
+    reported = write(other, monkeypatch, rows=ROWS + 1)
+    with pytest.raises(SinkStopped, match="was already committed"):
+        other.commit(reported)
 
-    other.abort(told)
+    other.abort(reported)
 
     assert committed(out) == WHOLE
     assert "its rows are committed" not in caplog.text
-    assert "another job has committed this write, with 15 rows" in caplog.text
+    assert "another job committed this write, with 15 rows" in caplog.text
 
 
-def test_a_rerun_of_a_committed_write_writes_nothing_and_refuses_other_rows(
+def test_a_rerun_of_a_committed_write_writes_nothing_and_rejects_other_rows(
     out: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(2):
         same = job(out, "load-1")
         same.commit(write(same, monkeypatch))
     other = job(out, "load-1")
-    with pytest.raises(SinkStopped, match="was committed before, with 15 rows; this job has 18 rows"):
+    with pytest.raises(SinkStopped, match="was already committed, with 15 rows; this job has 18 rows"):
         other.commit(write(other, monkeypatch, rows=ROWS + 1))
 
     assert committed(out) == WHOLE
@@ -183,11 +183,11 @@ def test_an_operator_finishes_a_decided_write(
     out: Broker, monkeypatch: pytest.MonkeyPatch, write_id: str | None
 ) -> None:
     first = job(out, write_id)
-    told = write(first, monkeypatch)
+    reported = write(first, monkeypatch)
     with monkeypatch.context() as patched:
         die_after(1, patched)
         with pytest.raises(DriverDied):
-            first.commit(told)
+            first.commit(reported)
     (opened,) = {
         each.transactional_id.removeprefix("penstock-write:").rsplit("-", 2)[0]
         for each in out.admin().list_transactions(states=["Ongoing"])
@@ -200,7 +200,7 @@ def test_an_operator_finishes_a_decided_write(
     assert not out.admin().list_transactions(states=["Ongoing"])
 
 
-def test_an_operator_rolls_back_an_undecided_write(out: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operator_aborts_an_undecided_write(out: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     write(job(out, "load-1"), monkeypatch)
 
     assert penstock.spark.finish_write(options_of(out), "load-1") is False
@@ -217,20 +217,20 @@ def test_an_id_that_was_never_used_is_unknown(out: Broker) -> None:
 
 
 @pytest.mark.parametrize("is_decided", [False, True])
-def test_an_operator_finishes_a_query_that_nobody_starts_again(
+def test_an_operator_finishes_an_abandoned_query(
     out: Broker, monkeypatch: pytest.MonkeyPatch, is_decided: bool
 ) -> None:
-    """The guide said to terminate its transactions one by one, which leaves a part of a batch that was decided."""
+    """The guide said to abort its transactions one by one, which leaves a part of a decided batch."""
     batch = StreamBatch("query", "run", 7)
-    given = options_of(out) | {each_batch.OPTION: batch.pack()}
+    given = options_of(out) | {foreach_batch.OPTION: batch.pack()}
     micro_batch = batch_writer(Options.read(given, Use.BATCH_WRITE), SCHEMA, False)
     assert isinstance(micro_batch, DataSourceArrowWriter)
-    told = write(micro_batch, monkeypatch)
+    reported = write(micro_batch, monkeypatch)
     if is_decided:
         with monkeypatch.context() as patched:
             die_after(1, patched)
             with pytest.raises(DriverDied):
-                micro_batch.commit(told)
+                micro_batch.commit(reported)
 
     assert penstock.spark.finish_query(options_of(out), "query") == (7 if is_decided else None)
 
@@ -242,13 +242,13 @@ def test_a_job_whose_commit_failed_after_the_decision_is_committed_by_its_abort(
     out: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = job(out)
-    told = write(first, monkeypatch)
+    reported = write(first, monkeypatch)
     with monkeypatch.context() as patched:
         die_after(1, patched)
         with pytest.raises(DriverDied):
-            first.commit(told)
+            first.commit(reported)
 
-    first.abort(told)
+    first.abort(reported)
 
     assert committed(out) == WHOLE
     assert "failed, but its rows are committed" in caplog.text
@@ -260,7 +260,7 @@ def test_a_task_that_starts_after_its_job_was_aborted_leaves_no_transaction_open
     out: Broker, monkeypatch: pytest.MonkeyPatch, has_rival: bool
 ) -> None:
     rival = job(out, "daily")
-    told = write(rival, monkeypatch) if has_rival else []
+    reported = write(rival, monkeypatch) if has_rival else []
     aborted = job(out, "daily")
     aborted.abort([])
 
@@ -268,6 +268,6 @@ def test_a_task_that_starts_after_its_job_was_aborted_leaves_no_transaction_open
         write(aborted, monkeypatch)
 
     if has_rival:  # it still holds the sink
-        rival.commit(told)
+        rival.commit(reported)
     assert not out.admin().list_transactions(states=["Ongoing"])
     assert committed(out) == (WHOLE if has_rival else Counter())

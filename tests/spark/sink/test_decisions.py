@@ -1,4 +1,4 @@
-"""The log of decisions on a real broker, without Spark."""
+"""The decision log on a real broker, without Spark."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 
 from penstock.client.admin.calls import Call
 from penstock.client.admin.configs import ConfigResource
-from penstock.client.producer.prepared import PreparedTransaction, RecordPlace
+from penstock.client.prepared_transaction import PreparedTransaction, RecordPlace
 from penstock.spark.sink import decisions
-from penstock.spark.sink.decision import Claim, Decision, Ledger, TaskWrote
+from penstock.spark.sink.decision import Claim, Decision, Ledger, TaskOutput
 from penstock.spark.sink.transactions import SinkAdmin, SinkConnection
 from penstock.testing import Broker
 
@@ -22,7 +22,7 @@ QUERY, RUN = "5c6fe1d6-7a8f-42ab-99e3-54c5e52eeb20", "e8241309-ea77-4f1d-b302-c0
 
 def decision(batch: int, tasks: int, run: str = RUN) -> Decision:
     wrote = (
-        TaskWrote(
+        TaskOutput(
             task,
             100,
             PreparedTransaction(
@@ -46,10 +46,8 @@ def test_a_batch_of_ten_thousand_tasks_can_be_decided(penstock: Broker) -> None:
         assert connection.run(decide).decision == wide
 
 
-def test_a_log_that_comes_in_many_answers_means_the_same(
-    penstock: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(decisions, "FETCH_BYTES", 700)  # less than one decision has
+def test_a_log_read_in_many_fetches_means_the_same(penstock: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decisions, "FETCH_BYTES", 700)  # smaller than one decision
 
     async def decide(admin: SinkAdmin) -> Ledger:
         await admin.read(Ledger(QUERY))
@@ -69,7 +67,7 @@ def test_a_log_that_comes_in_many_answers_means_the_same(
     assert ledger.decision == decision(3, 6, "c")
 
 
-def test_a_process_that_joins_a_run_reads_no_more_than_the_end_of_the_log(
+def test_a_process_that_joins_a_run_reads_only_the_end_of_the_log(
     penstock: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decisions, "TAILS", (3, 12))
@@ -101,14 +99,14 @@ def test_a_process_that_joins_a_run_reads_no_more_than_the_end_of_the_log(
 
 
 @pytest.mark.parametrize(("replicas", "least"), [(1, 1), (2, 1), (3, 2)])
-def test_an_acknowledged_entry_is_held_by_more_than_the_leader_where_there_are_three_replicas(
+def test_with_three_replicas_an_acknowledged_entry_is_on_more_than_the_leader(
     replicas: int, least: int
 ) -> None:
     """The topic had no min.insync.replicas: a decision acknowledged by its leader alone could be lost with it."""
     assert decisions.min_insync_replicas(replicas) == least
 
 
-def test_the_topic_of_decisions_is_created_with_its_settings_and_keeps_those_it_has(
+def test_the_decision_topic_is_created_with_its_settings_and_keeps_existing_ones(
     penstock: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resource = ConfigResource.topic(decisions.TOPIC)

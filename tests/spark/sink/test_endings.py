@@ -1,4 +1,4 @@
-"""Queries that end in the middle of a batch: readers of committed records go on, and a restart writes the rest once."""
+"""Queries that end in the middle of a batch: read_committed consumers continue, and a restart writes the rest once."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 import penstock.spark
 from harness.brokers import penstock_environment
 from penstock import Admin
-from penstock.spark.listener import _running, is_between_batches
+from penstock.spark.internals import is_between_batches, stream_execution
 from penstock.spark.settings import SHORT_LIVED_JAVA
-from penstock.spark.sink.retiring import CARETAKER
+from penstock.spark.sink.cleanup import CLEANUP
 from penstock.testing.broker import Broker
 
 pytestmark = pytest.mark.penstock(settings={"transaction.two.phase.commit.enable": "true"})
 
 ROWS = 20
-PADDING = "." * 100_000  # more than what Spark keeps back before a row goes from one process to the next
+PADDING = "." * 100_000  # more than Spark buffers before it passes a row from one process to the next
 PATIENCE_S = 30.0
 PROGRAM_ENDS_S = 200.0
 
@@ -35,7 +35,7 @@ LEAVING = Path(__file__).parent / "programs" / "leaving.py"
 
 @pytest.fixture
 def by_rows(spark: SparkSession) -> SparkSession:
-    """A session whose tasks write row by row, so that some are written before the task has all of them."""
+    """A session whose tasks write row by row, so that some rows are written before the task has all of them."""
     session = spark.newSession()
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1")
     return penstock.spark.register(session)
@@ -61,8 +61,8 @@ def rows(spark: SparkSession, broker: Broker) -> DataFrame:
 
 
 def held_up(servers: str, *, fails: bool) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """One task hands on its rows and does not come to an end; the other sees that they are being written, and fails
-    if it is to."""
+    """One task passes on its rows and does not end; the other waits until they are being written, and then fails if
+    requested."""
 
     def hold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -114,7 +114,7 @@ def committed(broker: Broker) -> Counter[str]:
     [(True, False), (False, False), (False, True)],
     ids=["fails", "stops", "each batch"],
 )
-def test_a_query_that_ends_in_mid_batch_leaves_nothing_open(
+def test_a_query_that_ends_in_a_batch_leaves_nothing_open(
     by_rows: SparkSession, penstock: Broker, tmp_path: Path, fails: bool, each_batch: bool
 ) -> None:
     fill(penstock)
@@ -127,9 +127,8 @@ def test_a_query_that_ends_in_mid_batch_leaves_nothing_open(
             query.awaitTermination()
     else:
         wait_until(lambda: bool(open_ids(penstock)), "rows are being written")
-        # Where Spark's JVM keeps these things is its own affair; this fails when that changes.
-        assert str(query.runId) in CARETAKER.runs
-        assert not is_between_batches(_running(by_rows, str(query.id)))
+        assert str(query.runId) in CLEANUP.runs
+        assert not is_between_batches(stream_execution(by_rows, str(query.id)))
         query.stop()
     wait_until(lambda: not open_ids(penstock), "what is open is ended without a restart")
 
@@ -138,16 +137,14 @@ def test_a_query_that_ends_in_mid_batch_leaves_nothing_open(
     wait_until(lambda: committed(penstock) == {"behind": 1}, "readers come to what stands behind")
     whole = rows(by_rows, penstock).select("value")
     query = written(whole, penstock, tmp_path / "checkpoint", each_batch=each_batch).start()
-    in_jvm = _running(by_rows, str(query.id))
+    in_jvm = stream_execution(by_rows, str(query.id))
     query.awaitTermination()
     assert is_between_batches(in_jvm)
     assert committed(penstock) == Counter(map(str, range(ROWS))) | Counter(behind=1)
     assert not open_ids(penstock)
 
 
-def test_sessions_that_end_in_mid_batch_with_their_program_or_before_leave_nothing_open(
-    penstock: Broker, tmp_path: Path
-) -> None:
+def test_sessions_that_end_in_a_batch_leave_nothing_open(penstock: Broker, tmp_path: Path) -> None:
     fill(penstock)
 
     ended = subprocess.run(
@@ -158,7 +155,7 @@ def test_sessions_that_end_in_mid_batch_with_their_program_or_before_leave_nothi
         timeout=PROGRAM_ENDS_S,
     )
 
-    told = "stopped in mid batch\ntwo in mid batch\n"
-    assert (ended.returncode, ended.stdout) == (0, told), ended.stderr
+    reported = "stopped in mid batch\ntwo in mid batch\n"
+    assert (ended.returncode, ended.stdout) == (0, reported), ended.stderr
     assert not open_ids(penstock), ended.stderr
     assert not committed(penstock)

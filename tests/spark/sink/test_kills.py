@@ -1,4 +1,4 @@
-"""A short version of `make torture OF=spark`: each kind of kill once, of three queries that share a driver."""
+"""A short version of `make torture OF=spark`: each kind of kill once, for three queries that share a driver."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torture.spark import KILLED, SETTINGS, torture_spark
 
 
 @pytest.mark.timeout(600)
-def test_what_goes_in_comes_out_once_whatever_is_killed(tmp_path: Path) -> None:
-    """Rows that only pass, dropDuplicates, and the word count of a streams application with its changelog."""
+def test_every_input_comes_out_once_after_any_kill(tmp_path: Path) -> None:
+    """Pass-through rows, dropDuplicates, and the word count of a streams application with its changelog."""
     broker = PenstockBroker(tmp_path / "broker", settings=SETTINGS)
     kinds = ["stateless", "stateful", "counting"]
     try:

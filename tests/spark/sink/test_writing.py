@@ -1,4 +1,4 @@
-"""Rows into topics: columns, guarantees, replays. One session, small data."""
+"""Rows to topics: columns, guarantees, replays. One session, small data."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_rows_go_to_the_topic_that_they_name(spark: SparkSession, penstock: Brok
     assert [m.value for m in committed(penstock, "two")] == [b"2"]
 
 
-def test_rows_as_the_source_gives_them_are_copied_with_their_times_and_without(
+def test_rows_of_the_source_are_copied_with_and_without_their_timestamps(
     spark: SparkSession, penstock: Broker
 ) -> None:
     penstock.admin().create_topic("out", partitions=2)
@@ -94,7 +94,7 @@ def test_rows_as_the_source_gives_them_are_copied_with_their_times_and_without(
 
 
 @pytest.mark.parametrize(
-    ("column", "words"),
+    ("column", "message"),
     [
         (
             "array(struct(string(null) as key, binary('x') as value)) as headers",
@@ -102,41 +102,39 @@ def test_rows_as_the_source_gives_them_are_copied_with_their_times_and_without(
         ),
         ("7 as partition", "partition 7.* its topic has no such partition"),
         ("timestamp_seconds(-5) as timestamp", "its timestamp is before 1970"),
-        ("string(null) as topic", "a row has no topic"),
+        ("string(null) as topic", "a row has a null topic"),
     ],
 )
-def test_a_row_that_cannot_become_a_record_is_told(
-    spark: SparkSession, penstock: Broker, column: str, words: str
+def test_a_row_that_cannot_be_written_is_named(
+    spark: SparkSession, penstock: Broker, column: str, message: str
 ) -> None:
     rows = spark.range(1).selectExpr("'k' as key", "'v' as value", column)
     options = {"kafka.bootstrap.servers": penstock.bootstrap_servers} | (
         {} if "topic" in column else {"topic": "out"}
     )
 
-    with pytest.raises(PySparkException, match=words):
+    with pytest.raises(PySparkException, match=message):
         rows.write.format("penstock").mode("append").options(**options).save()
 
 
 @pytest.mark.parametrize(
-    ("schema", "words"),
+    ("schema", "message"),
     [
-        ("key string", "no column value"),
+        ("key string", "the column value is missing"),
         ("value int", "value must be string or binary, not int"),
         ("value string, headers array<string>", "headers must be array<struct<key:string,value:binary>>"),
         ("value string, partition bigint", "partition must be int, not bigint"),
         ("value string, timestamp string", "timestamp must be timestamp, not string"),
     ],
 )
-def test_columns_of_a_wrong_type_are_refused(spark: SparkSession, schema: str, words: str) -> None:
+def test_columns_of_a_wrong_type_are_rejected(spark: SparkSession, schema: str, message: str) -> None:
     writer = spark.createDataFrame([], schema).write.format("penstock").mode("append")
 
-    with pytest.raises(AnalysisException, match=words.replace("<", "[<]")):
+    with pytest.raises(AnalysisException, match=message.replace("<", "[<]")):
         writer.options(**{"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "out"}).save()
 
 
-def test_a_batch_is_written_as_one_transaction_where_that_is_asked_for(
-    spark: SparkSession, penstock: Broker
-) -> None:
+def test_an_exactly_once_batch_is_written_in_transactions(spark: SparkSession, penstock: Broker) -> None:
     to(spark.range(100).selectExpr("string(id) as value").repartition(3), penstock, guarantee="exactly-once")
 
     assert sorted(int(m.value) for m in committed(penstock)) == list(range(100))
@@ -144,9 +142,7 @@ def test_a_batch_is_written_as_one_transaction_where_that_is_asked_for(
 
 
 @pytest.mark.penstock(settings=TWO_PHASE)
-def test_a_batch_write_that_failed_is_written_once_by_its_rerun_and_not_again(
-    spark: SparkSession, penstock: Broker
-) -> None:
+def test_a_failed_batch_write_is_written_once_by_its_reruns(spark: SparkSession, penstock: Broker) -> None:
     penstock.admin().create_topic("out", partitions=2)
     rows = spark.range(100).selectExpr("string(id) as value").repartition(3)
     failing = rows.selectExpr("if(value = '77', raise_error('a bad day'), value) as value")
@@ -156,7 +152,7 @@ def test_a_batch_write_that_failed_is_written_once_by_its_rerun_and_not_again(
     assert not committed(penstock)
     for _ in range(2):
         to(rows, penstock, writeId="load-1")
-    with pytest.raises(PySparkException, match="was committed before, with 100 rows; this job has 99 rows"):
+    with pytest.raises(PySparkException, match="was already committed, with 100 rows; this job has 99 rows"):
         to(rows.where("value != '77'"), penstock, writeId="load-1")
 
     assert Counter(int(m.value) for m in committed(penstock)) == Counter(range(100))
@@ -164,7 +160,7 @@ def test_a_batch_write_that_failed_is_written_once_by_its_rerun_and_not_again(
 
 
 @pytest.mark.penstock(settings=TWO_PHASE)
-def test_a_stream_is_written_once_and_goes_on_where_it_was(
+def test_a_stream_is_written_once_and_continues_after_a_restart(
     spark: SparkSession, penstock: Broker, tmp_path: Path
 ) -> None:
     penstock.admin().create_topic("in", partitions=2)
@@ -185,7 +181,7 @@ def test_a_stream_is_written_once_and_goes_on_where_it_was(
 
 
 @pytest.mark.penstock(settings=TWO_PHASE)
-def test_a_batch_that_fails_shows_nothing_and_the_restart_writes_it(
+def test_a_failed_batch_is_invisible_and_the_restart_writes_it(
     spark: SparkSession, penstock: Broker, tmp_path: Path
 ) -> None:
     penstock.admin().create_topic("in", partitions=2)
@@ -198,7 +194,7 @@ def test_a_batch_that_fails_shows_nothing_and_the_restart_writes_it(
     stream_to(rows, penstock, tmp_path / "checkpoint").start().awaitTermination()
 
     assert Counter(int(m.value) for m in committed(penstock)) == Counter(range(20))
-    # A task that Spark killed beside the failing one may have left its own, which the restart has ended.
+    # A task that Spark killed next to the failing one may have left its transaction, which the restart has ended.
     assert not penstock.admin().list_transactions(states=["Ongoing"])
 
 

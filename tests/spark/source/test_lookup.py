@@ -1,4 +1,4 @@
-"""What a query is found to read, on a real broker, without Spark."""
+"""Which partitions a query reads, on a real broker, without Spark."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def no_client_stays_behind() -> Iterator[None]:
     clients.POOL.clear()
 
 
-def lookup(broker: Broker, **said: str) -> Lookup:
-    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, **said}
+def lookup(broker: Broker, **chosen: str) -> Lookup:
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, **chosen}
     return Lookup(Options.read(given, Use.STREAM_READ))
 
 
@@ -36,7 +36,7 @@ def create(broker: Broker, *names: str) -> None:
             admin.create_topic(name, partitions=1)
 
 
-def test_a_pattern_does_not_find_the_log_of_sinks(penstock: Broker) -> None:
+def test_a_pattern_does_not_match_the_decision_topic(penstock: Broker) -> None:
     create(penstock, "orders", DECISIONS_TOPIC)
     by_pattern = lookup(penstock, subscribePattern=".*")
 
@@ -57,7 +57,7 @@ def test_a_pattern_may_match_any_part_of_a_name(penstock: Broker) -> None:
     assert [each.topic for each in exact.partitions] == ["orders"]
 
 
-def test_partitions_that_were_assigned_and_are_not_there_are_missing(penstock: Broker) -> None:
+def test_assigned_partitions_that_do_not_exist_are_missing(penstock: Broker) -> None:
     create(penstock, "orders")
     found = lookup(penstock, assign='{"orders": [0, 9], "nothing": [0]}').found()
 
@@ -65,20 +65,20 @@ def test_partitions_that_were_assigned_and_are_not_there_are_missing(penstock: B
     assert found.missing == ("topic nothing", "partition orders-9")
 
 
-def test_a_cluster_that_is_away_for_too_long_is_named_with_what_was_asked(penstock: Broker) -> None:
+def test_a_cluster_that_is_unavailable_for_too_long_is_named_with_the_request(penstock: Broker) -> None:
     impatient = {"kafka.default.api.timeout.ms": "200", "kafka.request.timeout.ms": "100"}
     place = penstock.bootstrap_servers
     reader = stream(penstock, subscribe="orders", **impatient, **{"fetchOffset.numRetries": "1"})
     penstock.kill()
 
     with pytest.raises(
-        CannotRead, match=rf"the partitions of orders are not to be had from {place}, asked 2 times: "
+        CannotRead, match=rf"cannot get the partitions of orders from {place} after 2 attempts: "
     ):
         reader.initialOffset()
 
 
 class Between:
-    """Does something on the cluster once, as soon as the admin client has had its answer to a question."""
+    """Does something on the cluster once, as soon as the admin client has the response to a request."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, question: str, then: Callable[[], object]) -> None:
         ask = getattr(Admin, question)
@@ -92,8 +92,8 @@ class Between:
         monkeypatch.setattr(Admin, question, asked)
 
 
-def stream(broker: Broker, **said: str) -> PenstockStreamReader:
-    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "startingOffsets": "earliest", **said}
+def stream(broker: Broker, **chosen: str) -> PenstockStreamReader:
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "startingOffsets": "earliest", **chosen}
     options = Options.read({**given, "fetchOffset.retryIntervalMs": "1"}, Use.STREAM_READ)
     return PenstockStreamReader(options, RangeReader(options, ("value",)), cores=2)
 
@@ -102,7 +102,7 @@ NO_TOPIC_BY_ITSELF = pytest.mark.penstock(settings={"auto.create.topics.enable":
 
 
 @NO_TOPIC_BY_ITSELF
-def test_a_topic_that_is_deleted_after_it_was_listed_is_none_of_a_patterns(
+def test_a_topic_deleted_after_it_was_listed_does_not_match_a_pattern(
     penstock: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(penstock, "orders-a", "orders-b")
@@ -117,7 +117,7 @@ def test_a_topic_that_is_deleted_after_it_was_listed_is_none_of_a_patterns(
 
 @NO_TOPIC_BY_ITSELF
 @pytest.mark.parametrize("question", ["list_topics", "describe_topics"])
-def test_a_topic_that_is_deleted_while_a_stream_looks_is_gone(
+def test_a_topic_deleted_during_a_streams_lookup_is_lost(
     penstock: Broker, monkeypatch: pytest.MonkeyPatch, question: str
 ) -> None:
     create(penstock, "orders-a", "orders-b")
@@ -127,7 +127,9 @@ def test_a_topic_that_is_deleted_while_a_stream_looks_is_gone(
     start = strict.initialOffset()
     Between(monkeypatch, question, lambda: admin.delete_topic("orders-b"))
 
-    with pytest.raises(DataLost, match=r"topic orders-b is gone; it was read up to offset 0 of orders-b-0"):
+    with pytest.raises(
+        DataLost, match=r"topic orders-b was deleted; it was read up to offset 0 of orders-b-0"
+    ):
         strict.latestOffset(start, strict.getDefaultReadLimit())
     after = lenient.latestOffset(start, lenient.getDefaultReadLimit())
 
@@ -137,7 +139,7 @@ def test_a_topic_that_is_deleted_while_a_stream_looks_is_gone(
 
 @NO_TOPIC_BY_ITSELF
 @pytest.mark.parametrize("question", ["list_topics", "describe_topics"])
-def test_a_topic_that_is_deleted_while_a_query_starts_was_never_its_own(
+def test_a_topic_deleted_while_a_query_starts_is_ignored(
     penstock: Broker, monkeypatch: pytest.MonkeyPatch, question: str
 ) -> None:
     create(penstock, "orders-a", "orders-b")
@@ -150,7 +152,7 @@ def test_a_topic_that_is_deleted_while_a_query_starts_was_never_its_own(
 
 
 @NO_TOPIC_BY_ITSELF
-def test_a_topic_that_is_new_and_gone_before_it_is_read_is_a_loss(penstock: Broker) -> None:
+def test_a_new_topic_deleted_before_it_is_read_is_a_loss(penstock: Broker) -> None:
     create(penstock, "orders-a")
     admin = penstock.admin()
     strict = stream(penstock, subscribePattern="orders-.*")
@@ -163,15 +165,13 @@ def test_a_topic_that_is_new_and_gone_before_it_is_read_is_a_loss(penstock: Brok
     assert lenient.latestOffset(start, lenient.getDefaultReadLimit()) == planned
     admin.delete_topic("orders-b")
 
-    with pytest.raises(
-        DataLost, match=r"what is before offset 1 of orders-b-0 cannot be read: the partition is gone"
-    ):
+    with pytest.raises(DataLost, match=r"cannot read orders-b-0 up to offset 1: the partition was deleted"):
         strict.partitions(start, planned)
     assert lenient.partitions(start, planned) == []
 
 
 @NO_TOPIC_BY_ITSELF
-def test_a_topic_that_is_created_while_a_stream_looks_comes_with_the_next_batch(
+def test_a_topic_created_during_a_streams_lookup_is_read_in_the_next_batch(
     penstock: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(penstock, "orders-a")
@@ -190,7 +190,7 @@ def test_a_topic_that_is_created_while_a_stream_looks_comes_with_the_next_batch(
 
 
 @NO_TOPIC_BY_ITSELF
-def test_a_topic_that_is_deleted_while_a_batch_is_planned_is_none_of_a_patterns(
+def test_a_topic_deleted_while_a_batch_is_planned_does_not_match_a_pattern(
     penstock: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(penstock, "orders-a", "orders-b")

@@ -21,7 +21,7 @@ def no_client_stays_behind() -> Iterator[None]:
     clients.POOL.clear()
 
 
-def test_news_that_come_late_take_back_nothing(penstock: Broker) -> None:
+def test_a_late_commit_does_not_replace_a_newer_one(penstock: Broker) -> None:
     given = {
         "kafka.bootstrap.servers": penstock.bootstrap_servers,
         "subscribe": "orders",
@@ -43,5 +43,5 @@ def test_news_that_come_late_take_back_nothing(penstock: Broker) -> None:
         assert committed() == 10
         listener.commit({ORDERS: 12}, is_late=True)
         assert committed() == 12
-        source.commit({ORDERS: 7})  # as a query does that was started from an older checkpoint
+        source.commit({ORDERS: 7})  # as by a query that was started from an older checkpoint
         assert committed() == 7

@@ -1,4 +1,4 @@
-"""What a task reads of one partition, and what the driver asks before: on a real broker, without Spark."""
+"""What a task reads of one partition, and what the driver looks up before: on a real broker, without Spark."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from penstock import TopicPartition
+from penstock.protocol.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from penstock.spark import clients
 from penstock.spark.columns import chosen
 from penstock.spark.errors import DataLost
 from penstock.spark.lookup import Lookup
-from penstock.spark.offsets import EARLIEST, LATEST
 from penstock.spark.options import Options, Use
 from penstock.spark.plan import Range
 from penstock.spark.reading import RangeReader
@@ -52,7 +52,7 @@ def values(broker: Broker, start: int, end: int, **said: str) -> list[bytes]:
     return [value for batch in batches for value in batch.column("value").to_pylist()]
 
 
-def test_a_range_is_what_lies_in_it_whatever_batches_there_are(penstock: Broker) -> None:
+def test_a_range_is_read_exactly_whatever_the_batch_boundaries(penstock: Broker) -> None:
     send(penstock, *(b"%d" % index for index in range(50)))
     send(penstock, *(b"%d" % index for index in range(50, 100)))
 
@@ -61,7 +61,7 @@ def test_a_range_is_what_lies_in_it_whatever_batches_there_are(penstock: Broker)
     assert values(penstock, 99, 100) == [b"99"]
 
 
-def test_a_client_that_was_given_back_does_not_fetch_on(penstock: Broker) -> None:
+def test_a_pooled_client_does_not_keep_fetching(penstock: Broker) -> None:
     send(penstock, *[b"x"] * 10)
 
     assert values(penstock, 0, 5) == [b"x"] * 5
@@ -70,14 +70,14 @@ def test_a_client_that_was_given_back_does_not_fetch_on(penstock: Broker) -> Non
         assert kept.paused() == kept.assignment() == {ZERO}
 
 
-def test_batches_have_at_most_the_rows_that_are_wanted(penstock: Broker) -> None:
+def test_batches_have_at_most_rows_per_batch(penstock: Broker) -> None:
     send(penstock, *[b"x"] * 100)
     reader = RangeReader(options(penstock, rowsPerBatch="30"), chosen(None, with_headers=True))
 
     assert [batch.num_rows for batch in reader.read(Range(ZERO, 0, 100))] == [25, 25, 25, 25]
 
 
-def test_a_brokers_own_times_are_told_as_such(penstock: Broker) -> None:
+def test_log_append_times_are_marked(penstock: Broker) -> None:
     with penstock.admin() as admin:
         admin.create_topic("orders", partitions=1, config={"message.timestamp.type": "LogAppendTime"})
     send(penstock, b"x")
@@ -86,7 +86,7 @@ def test_a_brokers_own_times_are_told_as_such(penstock: Broker) -> None:
     assert [batch.to_pydict() for batch in reader.read(Range(ZERO, 0, 1))] == [{"timestampType": [1]}]
 
 
-def test_read_committed_passes_what_was_aborted_and_ends_at_what_is_open(penstock: Broker) -> None:
+def test_read_committed_skips_aborted_records_and_ends_at_the_last_stable_offset(penstock: Broker) -> None:
     with penstock.producer(transactional_id="t") as producer:
         with producer.transaction():
             producer.send("orders", b"committed", partition=0)
@@ -100,22 +100,22 @@ def test_read_committed_passes_what_was_aborted_and_ends_at_what_is_open(penstoc
             committed = Lookup(options(penstock, kafka__isolation__level="read_committed"))
             uncommitted = Lookup(options(penstock))
 
-            (end,) = committed.list_offsets({ZERO: LATEST}).values()
+            (end,) = committed.list_offsets({ZERO: LATEST_TIMESTAMP}).values()
 
-            assert uncommitted.list_offsets({ZERO: LATEST}) == {ZERO: end + 1}
+            assert uncommitted.list_offsets({ZERO: LATEST_TIMESTAMP}) == {ZERO: end + 1}
             assert values(penstock, 0, end, kafka__isolation__level="read_committed") == [b"committed"]
             assert values(penstock, 0, end + 1) == [b"committed", b"aborted", b"open"]
-            # A range that has markers and aborted records alone is no loss.
+            # A range with only markers and aborted records is no loss.
             assert values(penstock, 1, end, kafka__isolation__level="read_committed") == []
 
 
-def test_records_that_were_removed_are_lost(penstock: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_deleted_records_are_lost(penstock: Broker, caplog: pytest.LogCaptureFixture) -> None:
     send(penstock, b"a", b"b", b"c", b"d")
     with penstock.admin() as admin:
         admin.delete_records({ZERO: 2})
 
     with pytest.raises(
-        DataLost, match=r"offsets \[1, 2\) of orders-0 cannot be read: the log begins at offset 2 now"
+        DataLost, match=r"cannot read offsets \[1, 2\) of orders-0: the log starts at offset 2"
     ):
         values(penstock, 1, 4)
     with caplog.at_level(logging.WARNING, "penstock.spark"):
@@ -128,15 +128,13 @@ def test_a_log_that_ends_too_early_is_a_loss(penstock: Broker, monkeypatch: pyte
     monkeypatch.setattr("penstock.spark.reading.QUIET_S", 0.2)
     send(penstock, b"a", b"b")
 
-    with pytest.raises(
-        DataLost, match=r"offsets \[2, 5\) of orders-0 cannot be read: the log ends at offset 2"
-    ):
+    with pytest.raises(DataLost, match=r"cannot read offsets \[2, 5\) of orders-0: the log ends at offset 2"):
         values(penstock, 0, 5)
     assert values(penstock, 1, 5, failOnDataLoss="false") == [b"b"]
     assert values(penstock, 4, 5, failOnDataLoss="false") == []
 
 
-def test_a_client_that_was_kept_learns_of_partitions_that_came_later(penstock: Broker) -> None:
+def test_a_pooled_client_finds_new_partitions(penstock: Broker) -> None:
     send(penstock, b"a")
     assert values(penstock, 0, 1) == [b"a"]
     one = TopicPartition("orders", 1)
@@ -150,8 +148,8 @@ def test_a_client_that_was_kept_learns_of_partitions_that_came_later(penstock: B
     assert [batch.to_pydict() for batch in reader.read(Range(one, 0, 1))] == [{"value": [b"b"]}]
 
 
-def test_a_broker_that_goes_away_in_the_midst_is_waited_for(penstock: Broker) -> None:
-    send(penstock, *(bytes(100_000) for _ in range(300)))  # more than is fetched ahead
+def test_a_read_waits_for_a_broker_that_becomes_unavailable(penstock: Broker) -> None:
+    send(penstock, *(bytes(100_000) for _ in range(300)))  # more than the client fetches ahead
     reader = RangeReader(options(penstock), ("offset",))
     batches = reader.read(Range(ZERO, 0, 300))
     seen = next(batches).column("offset").to_pylist()
@@ -164,11 +162,11 @@ def test_a_broker_that_goes_away_in_the_midst_is_waited_for(penstock: Broker) ->
     assert seen == list(range(300))
 
 
-def test_what_a_topic_is_on_the_average(penstock: Broker) -> None:
+def test_the_average_size_of_records(penstock: Broker) -> None:
     send(penstock, *(bytes(1000) for _ in range(100)))
     lookup = Lookup(options(penstock))
 
-    assert lookup.list_offsets({ZERO: EARLIEST}) == {ZERO: 0}
+    assert lookup.list_offsets({ZERO: EARLIEST_TIMESTAMP}) == {ZERO: 0}
     assert 1000 < lookup.mean_bytes({ZERO: 100})[ZERO] < 1100
 
 
@@ -177,7 +175,7 @@ def test_a_stream_waits_for_enough_rows_but_not_with_available_now(penstock: Bro
     wanted = options(penstock, startingOffsets="earliest", minOffsetsPerTrigger="3", maxTriggerDelay="1h")
     stream = PenstockStreamReader(wanted, RangeReader(wanted, ("value",)), cores=2)
     first = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
-    assert first["orders"] == {"0": 1}  # the first batch does not wait: nobody knows since when
+    assert first["orders"] == {"0": 1}  # the first batch does not wait: its start time is unknown
     send(penstock, b"b", b"c")
     assert stream.latestOffset(first, stream.getDefaultReadLimit()) == first
     send(penstock, b"d")

@@ -27,7 +27,7 @@ HOUR_AGO_MS = int(time.time() * 1000) - 3_600_000
 
 @pytest.fixture(scope="module")
 def filled() -> Iterator[Broker]:
-    """Topic `orders` with three partitions of a hundred records, one each second; every third record has headers."""
+    """Topic `orders` with three partitions of a hundred records, one per second; every third record has headers."""
     with Broker() as broker:
         with broker.admin() as admin:
             admin.create_topic("orders", partitions=3)
@@ -55,7 +55,7 @@ def stream(spark: SparkSession, broker: Broker, **said: Any) -> DataFrame:
     return spark.readStream.format("penstock").options(**given).load()
 
 
-def test_rows_are_what_was_sent(spark: SparkSession, filled: Broker) -> None:
+def test_rows_have_the_sent_records(spark: SparkSession, filled: Broker) -> None:
     rows = read(spark, filled, includeHeaders=True).orderBy("timestamp").collect()
 
     assert len(rows) == ROWS
@@ -85,7 +85,7 @@ def test_parts_of_topics(spark: SparkSession, filled: Broker, said: dict[str, An
     assert read(spark, filled, columns="offset", **said).count() == count
 
 
-def test_filters_are_pushed_down_where_spark_lets_them(spark: SparkSession, filled: Broker) -> None:
+def test_filters_are_pushed_down_if_spark_allows_it(spark: SparkSession, filled: Broker) -> None:
     wanted = "partition in (0, 2) and offset >= 10 and offset < 20"
     younger = f"timestamp >= timestamp_millis({HOUR_AGO_MS + 250_000})"
     telling = register(spark.newSession())
@@ -129,24 +129,24 @@ def test_a_function_runs_in_the_reading_task(spark: SparkSession, filled: Broker
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("said", "message"),
     [
-        ({"subscribe": "nothing"}, "there is no topic nothing"),
-        ({"subscribe": None, "assign": '{"orders": [0, 9]}'}, "there is no partition orders-9"),
-        ({"startingOfsets": "earliest"}, "is startingOffsets meant?"),
-        ({"kafka.auto.offset.reset": "latest"}, "say startingOffsets"),
-        ({"startingOffsets": '{"orders": {"0": 1}}'}, "does not say where orders-1, orders-2 begin"),
+        ({"subscribe": "nothing"}, "not found: topic nothing"),
+        ({"subscribe": None, "assign": '{"orders": [0, 9]}'}, "not found: partition orders-9"),
+        ({"startingOfsets": "earliest"}, "did you mean startingOffsets?"),
+        ({"kafka.auto.offset.reset": "latest"}, "set startingOffsets"),
+        ({"startingOffsets": '{"orders": {"0": 1}}'}, "has no value for orders-1, orders-2"),
         ({"assign": '{"orders": [0]}'}, "given: subscribe and assign"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_runs(
-    spark: SparkSession, filled: Broker, said: dict[str, str], words: str
+def test_bad_options_are_rejected_before_anything_runs(
+    spark: SparkSession, filled: Broker, said: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(AnalysisException, match=re.escape(words)):
+    with pytest.raises(AnalysisException, match=re.escape(message)):
         read(spark, filled, **said).count()
 
 
-def test_a_stream_reads_in_limited_batches_and_its_group_knows_the_last_one(
+def test_a_stream_reads_limited_batches_and_commits_the_last_one_to_its_group(
     spark: SparkSession, filled: Broker, tmp_path: Path
 ) -> None:
     rows = stream(spark, filled, subscribe="orders", maxOffsetsPerTrigger=120, groupId="watched")
@@ -160,15 +160,15 @@ def test_a_stream_reads_in_limited_batches_and_its_group_knows_the_last_one(
     query.awaitTermination()
 
     assert [progress.numInputRows for progress in query.recentProgress] == [120, 120, 60]
-    told = query.recentProgress[0].sources[0]
-    assert json.loads(told.endOffset)["orders"] == {"0": 40, "1": 40, "2": 40}
-    assert json.loads(told.latestOffset)["orders"] == {"0": 100, "1": 100, "2": 100}
+    reported = query.recentProgress[0].sources[0]
+    assert json.loads(reported.endOffset)["orders"] == {"0": 40, "1": 40, "2": 40}
+    assert json.loads(reported.latestOffset)["orders"] == {"0": 100, "1": 100, "2": 100}
     with filled.admin() as admin:
         committed = admin.list_group_offsets("watched")
     assert {partition.partition: at.offset for partition, at in committed.items()} == {0: 100, 1: 100, 2: 100}
 
 
-def test_what_was_written_is_committed_though_no_other_batch_comes(
+def test_the_last_batch_is_committed_without_another_batch(
     spark: SparkSession, penstock: Broker, tmp_path: Path
 ) -> None:
     with penstock.producer() as producer:
@@ -192,7 +192,7 @@ def test_what_was_written_is_committed_though_no_other_batch_comes(
         query.stop()
 
 
-def test_partitions_and_topics_that_appear_later_are_read_from_their_beginning(
+def test_new_partitions_and_topics_are_read_from_their_start(
     spark: SparkSession, penstock: Broker, tmp_path: Path
 ) -> None:
     def send(topic: str, partition: int, *values: bytes) -> None:

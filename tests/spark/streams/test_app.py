@@ -1,4 +1,4 @@
-"""An application from start to stop: what it writes, what it remembers, and what it says when it fails."""
+"""An application from start to stop: its output, its state, and its errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def word_count(broker: Broker, folder: Path) -> App:
     return app
 
 
-def test_counts_go_on_where_they_were_and_can_be_asked_for_from_elsewhere(
+def test_counts_continue_after_a_restart_and_can_be_queried_from_another_process(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
     broker.admin().create_topic("lines", 2)
@@ -87,10 +87,12 @@ def test_an_application_runs_until_it_is_stopped(spark: SparkSession, broker: Br
     assert sorted(values(broker, "whispers")) == [b"hello 0", b"hello 1"]
 
 
-def test_an_application_goes_on_when_the_process_was_killed_that_asks_for_new_records(
+def test_an_application_continues_after_its_planning_process_was_killed(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
-    broker.admin().create_topic("votes", 2)
+    with broker.admin() as admin:
+        for topic in ("votes", "ballots"):
+            admin.create_topic(topic, 2)
     app = App("ballot", broker.bootstrap_servers, state_dir=str(tmp_path), commit_interval_ms=0)
     app.stream("votes", value=str).group_by_value().count(name="ballot").to("ballots")
 
@@ -106,7 +108,7 @@ def test_an_application_goes_on_when_the_process_was_killed_that_asks_for_new_re
 
 
 class Reminding(Processor[str, str, str, str]):
-    """Tells of all that it has seen at every tenth of a second of the wall clock."""
+    """Forwards everything it has seen at every tenth of a second of wall-clock time."""
 
     def init(self, context: Context[str, str]) -> None:
         self.seen: KeyValueState[str, str] = context.store("seen")
@@ -120,7 +122,7 @@ class Reminding(Processor[str, str, str, str]):
             self.context.forward(Record(key, value, now_ms))
 
 
-def test_a_run_until_the_end_comes_to_one_though_timers_go_by_the_wall_clock(
+def test_a_run_until_the_end_finishes_although_it_has_wall_clock_timers(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
     with broker.admin() as admin:
@@ -138,9 +140,7 @@ def test_a_run_until_the_end_comes_to_one_though_timers_go_by_the_wall_clock(
     assert app.state("seen").get("ada") == "ten"
 
 
-def test_timers_of_the_wall_clock_fire_though_no_record_comes(
-    spark: SparkSession, broker: Broker, tmp_path: Path
-) -> None:
+def test_wall_clock_timers_fire_without_records(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     with broker.admin() as admin:
         for topic in ("debts", "reminders", "closed"):
             admin.create_topic(topic, 1)
@@ -156,7 +156,7 @@ def test_timers_of_the_wall_clock_fire_though_no_record_comes(
         producer.send("debts", "ten", key="ada", timestamp_ms=now_ms())
         producer.send("debts", "ten", key="blaise", timestamp_ms=now_ms() + 9000)
     await_count(broker, "reminders", 4, running.check)
-    await_count(broker, "closed", 1, running.check)  # the time of events goes on beside the wall clock's
+    await_count(broker, "closed", 1, running.check)  # event time advances in addition to the wall clock
     app.stop()
 
     assert set(values(broker, "reminders")) == {b"ten"}
@@ -166,7 +166,7 @@ def test_timers_of_the_wall_clock_fire_though_no_record_comes(
     assert last(broker, "closed") == {"ada": 1}
 
 
-def test_a_program_that_changed_under_its_checkpoint_is_told_so(
+def test_a_changed_program_that_does_not_match_its_checkpoint_is_rejected(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
     broker.admin().create_topic("songs", 1)
@@ -178,7 +178,10 @@ def test_a_program_that_changed_under_its_checkpoint_is_told_so(
         app.stop()
 
     started(lambda songs: songs.group_by_value().count(name="plays").to("charts"))
-    with pytest.raises(TopologyError, match=r"(?s)charts is not the program .* the state plays .* is gone"):
+    with pytest.raises(
+        TopologyError,
+        match=r"(?s)charts does not match its checkpoint .* the state plays .* was removed or renamed",
+    ):
         started(lambda songs: songs.group_by_value().count(name="heard").to("charts"))
     started(lambda songs: songs.filter(bool).group_by_value().count(name="plays").to("charts"))
 
@@ -195,7 +198,7 @@ def test_a_program_that_its_checkpoint_rejects_leaves_no_changelog_topic_behind(
         app.stop()
 
     start("plays")
-    with pytest.raises(TopologyError, match="is not the program"):
+    with pytest.raises(TopologyError, match="does not match its checkpoint"):
         start("heard")
 
     topics = {listing.name for listing in broker.admin().list_topics()}
@@ -203,7 +206,7 @@ def test_a_program_that_its_checkpoint_rejects_leaves_no_changelog_topic_behind(
     assert "album-charts-heard-changelog" not in topics
 
 
-def test_a_versioned_table_that_is_asked_has_the_latest_values_by_time(
+def test_a_queried_versioned_table_has_the_latest_values_by_time(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
     broker.admin().create_topic("prices", 1)
@@ -232,7 +235,7 @@ def test_a_function_that_raises_is_named_with_the_record_it_failed_for(
     assert values(broker, "numbers") == []
 
 
-def test_records_that_fail_are_left_out_where_that_was_said(
+def test_failed_records_are_skipped_if_configured(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:
     broker.admin().create_topic("mixed", 1)
@@ -260,10 +263,10 @@ def send(broker: Broker, topic: str, lines: list[str]) -> None:
 
 
 def kill_planners() -> None:
-    """The processes in which the sources of this program's Spark say what there is."""
+    """The Python processes that plan batches for the sources of this program's Spark session."""
     killed = 0
     for child in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):  # some end while they are looked at
+        with contextlib.suppress(psutil.Error):  # some end during the search
             if any("python_streaming_source_runner" in word for word in child.cmdline()):
                 child.kill()
                 killed += 1
@@ -285,12 +288,12 @@ def last(broker: Broker, topic: str) -> dict[str, int]:
 
 
 def now_ms() -> int:
-    """Records of long ago would be deleted: brokers keep them for a week."""
+    """Old records would be deleted: brokers keep them for a week."""
     return time.time_ns() // 1_000_000
 
 
 def await_count(broker: Broker, topic: str, count: int, check: Callable[[], object]) -> None:
-    """Until so many records are committed. Waits in the consumer: who asks without rest takes the cores from Spark."""
+    """Wait until `count` records are committed. Waits in the consumer: a busy loop takes CPU from Spark."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     found: list[bytes | None] = []
     with broker.consumer(topic, isolation_level="read_committed") as consumer:

@@ -1,4 +1,4 @@
-"""Rows of window and session stores that have expired leave Spark's state store, too."""
+"""Expired rows of window and session stores are also deleted from Spark's state store."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_expired_rows_leave_the_state_store_of_spark(
     ]
 
     def run() -> bytes:
-        """All that Spark keeps when everything was processed."""
+        """Everything in Spark's state store after processing."""
         app = App("keeping", penstock.bootstrap_servers, state_dir=str(tmp_path))
         readings = app.stream("readings", key=str, value=str)
         readings.process(Keeping, stores=stores, key=str, value=str).to("out")

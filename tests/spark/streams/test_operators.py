@@ -1,7 +1,8 @@
-"""Every operator: what Spark computes of random records is what the interpreter says.
+"""Every operator: Spark's results for random records equal the interpreter's.
 
-All of them are one program, so that Spark starts few queries. It runs twice, the second time from its checkpoints.
-Output is compared as far as it is determined: in the order of each key, as a bag, or by the last value of each key.
+All operators are in one program, so that Spark starts few queries. It runs twice, the second time from its
+checkpoints. Output is compared as far as it is determined: in the order of each key, as a bag, or by the last value
+of each key.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ PURGE_SECONDS = 60.0
 
 
 class Numbers(NamedTuple):
-    """What all operators are applied to: numbers by letter, as streams and as tables."""
+    """The inputs of all operators: numbers by letter, as streams and as tables."""
 
     left: Stream[str, int]
     right: Stream[str, int]
@@ -74,7 +75,7 @@ class RunningSum(Processor[str, int, str, int]):
 
 
 class Steps(Transformer[str, int, int]):
-    """How far each value is from the one before."""
+    """The difference of each value from the previous one."""
 
     def init(self, context: Context[Any, Any]) -> None:
         self.before: KeyValueState[str, int] = context.store("before")
@@ -117,7 +118,7 @@ def steps(numbers: Numbers) -> Table[str, int]:
 NEAR = within(0.02, grace=0.02)
 Operators = dict[str, Callable[[Numbers], "Stream[Any, Any] | Table[Any, Any]"]]
 
-# Each key's records come in one order.
+# The records of each key have one order.
 ORDERED: Operators = {
     "filter": lambda n: n.left.filter(lambda value: value % 2).filter_not(lambda key, value: key > "c"),
     "map": lambda n: n.left.map(lambda key, value: (key * 2, value + 1), key=str, value=int),
@@ -158,7 +159,7 @@ ORDERED: Operators = {
     "new-key-of-table": lambda n: n.rows.to_stream(lambda key, value: "q", key=str),
 }
 
-# It is said which records there are.
+# The set of records is determined.
 BAGS: Operators = {
     "select-key": lambda n: n.left.select_key(lambda value: str(value % 3), key=str),
     "merge": lambda n: n.left.merge(n.right),
@@ -175,7 +176,7 @@ BAGS: Operators = {
     "global-left-join": lambda n: n.left.left_join(n.names, both, on=lambda value: value % 5),
 }
 
-# It is said which value each key has in the end.
+# The last value of each key is determined.
 LAST: Operators = {
     "group-by": lambda n: n.left.group_by(lambda value: str(value % 3), key=str).count(),
     "group-by-value": lambda n: n.left.group_by_value().count(),
@@ -201,7 +202,7 @@ EVERYTHING = ORDERED | BAGS | LAST
 
 
 def program(app: Builder) -> None:
-    """All operators, each into a topic of its name."""
+    """All operators, each with an output topic of its name."""
     numbers = Numbers(
         app.stream("left", key=str, value=int),
         app.stream("right", key=str, value=int),
@@ -215,7 +216,7 @@ def program(app: Builder) -> None:
 
 
 def records(chance: random.Random) -> Iterator[list[tuple[str, bytes, bytes | None, int]]]:
-    """Rounds of records: topic, key, value, time. Time goes on; tables also lose rows."""
+    """Rounds of records: topic, key, value, time. Time advances; tables also lose rows."""
     yield [("names", _number(number), f"name {number}".encode(), 0) for number in range(3)]
     time_ms = 1000
     present: set[tuple[str, str]] = set()
@@ -229,7 +230,7 @@ def records(chance: random.Random) -> Iterator[list[tuple[str, bytes, bytes | No
                 value = None
             (present.discard if value is None else present.add)((topic, key))
             found.append((topic, key.encode(), value, time_ms))
-        if number == ROUNDS - 1:  # every window closes, and what waits is given
+        if number == ROUNDS - 1:  # every window closes, and buffered records are emitted
             found += [
                 (topic, b"z", _number(1), time_ms + after_ms)
                 for after_ms in (60_000, 120_000)
@@ -248,11 +249,11 @@ Ends = dict[TopicPartition, int]
 
 @pytest.fixture(scope="module")
 def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Results]:
-    """The program on both, on the same records."""
+    """Run the program on both, with the same records."""
     model = Builder()
     program(model)
     interpreter = Interpreter(model.topology)
-    # Records are of 1970: no log may forget them for that.
+    # Records are of 1970: retention must not delete them.
     with Broker(settings={"log.retention.ms": -1}) as broker:
         with broker.admin() as admin:
             for topic in ("left", "right", "rows", "other-rows", "names", "between"):
@@ -262,7 +263,7 @@ def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
             broker.bootstrap_servers,
             settings={
                 "state.dir": str(tmp_path_factory.mktemp("state")),
-                "statestore.cache.max.bytes": 0,  # every change is written, as the interpreter does
+                "statestore.cache.max.bytes": 0,  # every change is written, as by the interpreter
                 "auto.offset.reset": "earliest",
                 "repartition.purge.interval.ms": 0,
             },
@@ -316,7 +317,7 @@ def test_each_key_ends_with_the_same_value(name: str, results: Results) -> None:
 
 
 def _internal(broker: Broker, which: Literal["earliest", "latest"]) -> Ends:
-    """Where topics between stages begin or end."""
+    """The first and last offsets of internal topics."""
     with broker.admin() as admin:
         topics = [topic.name for topic in admin.list_topics() if topic.name.endswith("-repartition")]
         found = {
@@ -328,7 +329,7 @@ def _internal(broker: Broker, which: Literal["earliest", "latest"]) -> Ends:
 
 
 def _await_purge(broker: Broker, ends: Ends) -> None:
-    """What earlier rounds have processed of internal topics goes; what was read since was right all the same."""
+    """Records of internal topics processed in earlier rounds are deleted; the results are right all the same."""
     assert any(ends.values())
     deadline = time.monotonic() + PURGE_SECONDS
     while left := {

@@ -1,4 +1,4 @@
-"""Every call of an admin, with what it takes and gives. Never run: type checkers read it."""
+"""Every call of an admin, with its arguments and results. Never run: type checkers read it."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def open_and_close() -> None:
         admin.connect(timeout=1)
     other = Admin(["a:1", "b:1"], settings={"retries": "3"})
     other.close()
-    told: object = other.settings.get("retries")
-    print(told)
+    reported: object = other.settings.get("retries")
+    print(reported)
 
 
 def manage_topics(admin: Admin) -> None:

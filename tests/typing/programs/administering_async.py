@@ -1,4 +1,4 @@
-"""Every call of an admin for asyncio, with what it takes and gives. Never run: type checkers read it."""
+"""Every call of an async admin, with its arguments and results. Never run: type checkers read it."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ async def open_and_close() -> None:
         await admin.connect(timeout=1)
     other = Admin(["a:1", "b:1"], settings={"retries": "3"})
     await other.close()
-    told: object = other.settings.get("retries")
-    print(told)
+    reported: object = other.settings.get("retries")
+    print(reported)
     same = Admin.of(AdminSettings.of("localhost:9092"))
     await same.close()
 

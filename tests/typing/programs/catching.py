@@ -1,4 +1,4 @@
-"""Every exception by its name, and how each is caught and asked. Never run: type checkers read it."""
+"""Every exception by name, and how it is caught and inspected. Never run: type checkers read it."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def catch() -> None:
     except errors.UnknownTopicOrPartition as error:
         number: int = error.code
         retriable: bool = error.retriable
-        print(number, retriable, error.advice, error.words, error.about)
+        print(number, retriable, error.advice, error.detail, error.about)
     except (errors.AuthorizationError, errors.AuthenticationError) as error:
         print(error.code)
     except errors.DeserializationFailed as error:

@@ -1,4 +1,4 @@
-"""Every call of an asynchronous consumer and everything that it gives. Never run: type checkers read it."""
+"""Every call of an async consumer, with its results. Never run: type checkers read it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from penstock.aio import (
 from penstock.assignors import (
     Assignor,
     CooperativeStickyAssignor,
-    GroupToAssign,
-    MemberToAssign,
+    GroupSubscription,
+    MemberAssignment,
+    MemberSubscription,
     RangeAssignor,
+    ReceivedAssignment,
     RoundRobinAssignor,
-    Share,
     StickyAssignor,
-    Tenure,
 )
 
 FIRST = TopicPartition("orders", 0)
@@ -55,12 +55,14 @@ class Watching(ConsumerInterceptor):
 class AllToOne(Assignor):
     name = "all-to-one"
 
-    def assign(self, group: GroupToAssign) -> dict[str, Share]:
-        first: MemberToAssign = group.in_order[0]
-        return {first.member_id: Share([TopicPartition(topic, 0) for topic in group.racks], b"word")}
+    def assign(self, group: GroupSubscription) -> dict[str, MemberAssignment]:
+        first: MemberSubscription = group.in_order[0]
+        return {
+            first.member_id: MemberAssignment([TopicPartition(topic, 0) for topic in group.racks], b"word")
+        }
 
-    def assigned(self, tenure: Tenure) -> None:
-        print(tenure.partitions, tenure.generation)
+    def assigned(self, received: ReceivedAssignment) -> None:
+        print(received.partitions, received.generation)
 
 
 def make() -> list[Consumer]:
@@ -143,9 +145,9 @@ async def commit(consumer: Consumer, message: Message) -> None:
     await consumer.commit(message, timeout=5)
     await consumer.commit({FIRST: 5})
     committed: dict[TopicPartition, Offset] = await consumer.committed(FIRST)
-    told: Offset = committed[FIRST]
+    reported: Offset = committed[FIRST]
     who: GroupMetadata = consumer.group_metadata()
-    print(told.offset, told.metadata, who.group_id, who.generation, who.member_id, who.instance_id)
+    print(reported.offset, reported.metadata, who.group_id, who.generation, who.member_id, who.instance_id)
 
 
 async def ask(consumer: Consumer) -> None:

@@ -1,4 +1,4 @@
-"""Every call of a producer and everything that it gives. Never run: type checkers read it."""
+"""Every call of a producer, with its results. Never run: type checkers read it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every call of an asynchronous producer and everything that it gives. Never run: type checkers read it."""
+"""Every call of an async producer, with its results. Never run: type checkers read it."""
 
 from __future__ import annotations
 

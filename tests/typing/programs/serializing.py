@@ -1,4 +1,4 @@
-"""Every serializer, and what may be given for one. Never run: type checkers read it."""
+"""Every serializer, and everything that may be given for one. Never run: type checkers read it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Order:
 
 
 class Shouting:
-    """A serializer of one's own."""
+    """A custom serializer."""
 
     def for_topic(self, topic: str, /, *, is_key: bool) -> Serialize:
         return lambda value: f"{topic} {is_key} {value}".encode()

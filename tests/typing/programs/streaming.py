@@ -1,4 +1,4 @@
-"""Every operator of streams and tables, with the types that come out. Never run: type checkers read it."""
+"""Every operator of streams and tables, with its result types. Never run: type checkers read it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-// Group members of franz-go; orders on stdin and events on stdout as compat.groups.members has them.
-// With the word `transform` it is a transformer instead (transformer.go).
+// Group members of franz-go, with the commands and events of compat.groups.members.
+// With the argument `transform` it is a transformer instead (transformer.go).
 package main
 
 import (
@@ -136,7 +136,7 @@ func (m *member) poll(client *kgo.Client) error {
 	return nil
 }
 
-// What may not be committed, as the group has moved on, is read again; whether that may be is the test's to judge.
+// Records that cannot be committed, because the group has a new generation, are read again; the test decides whether that is allowed.
 func commit(ctx context.Context, client *kgo.Client) {
 	_ = client.CommitUncommittedOffsets(ctx)
 }

@@ -1,4 +1,4 @@
-// Consume, transform, produce with franz-go; order and events as compat.transactions.transformers has them.
+// Consume, transform, produce with franz-go, with the order and events of compat.transactions.transformers.
 package main
 
 import (
@@ -21,7 +21,7 @@ type transformerOrder struct {
 	Input           string            `json:"input"`
 	Output          string            `json:"output"`
 	TransactionalID string            `json:"transactional_id"`
-	LumpRecords     int               `json:"lump_records"`
+	BatchRecords    int               `json:"batch_records"`
 	AbortOneIn      int               `json:"abort_one_in"`
 	Consumer        map[string]string `json:"consumer"`
 }
@@ -55,7 +55,7 @@ func (t *transformer) isEnding() bool {
 	}
 }
 
-// Until stdin ends, or something happens that only a new session gets over.
+// Until stdin ends, or an error that needs a new session.
 func (t *transformer) run() error {
 	session, err := kgo.NewGroupTransactSession(
 		kgo.SeedBrokers(t.Bootstrap),
@@ -78,7 +78,7 @@ func (t *transformer) run() error {
 	defer session.Close()
 	for !t.isEnding() {
 		ctx, cancel := context.WithTimeout(context.Background(), pollTime)
-		fetches := session.PollRecords(ctx, t.LumpRecords)
+		fetches := session.PollRecords(ctx, t.BatchRecords)
 		cancel()
 		if !fetches.Empty() {
 			if err := t.transform(session, fetches); err != nil {

@@ -1,4 +1,4 @@
-// Group members of kafkajs; orders on stdin and events on stdout as compat.groups.members has them.
+// Group members of kafkajs, with the commands and events of compat.groups.members.
 "use strict";
 
 const readline = require("node:readline");
@@ -36,10 +36,10 @@ class Member {
     });
     await this.consumer.connect();
     await this.consumer.subscribe({ topics, fromBeginning: true });
-    await this.consumer.run({ eachBatch: (lump) => this.read(lump) });
+    await this.consumer.run({ eachBatch: (payload) => this.read(payload) });
   }
 
-  // The library commits what was resolved at the end of a batch.
+  // At the end of a batch the library commits the resolved offsets.
   async read({ batch, resolveOffset, heartbeat, isStale }) {
     if (isStale()) {
       return;

@@ -1,4 +1,4 @@
-// Consume, transform, produce with kafkajs; order and events as compat.transactions.transformers has them.
+// Consume, transform, produce with kafkajs, with the order and events of compat.transactions.transformers.
 "use strict";
 
 const readline = require("node:readline");
@@ -26,7 +26,7 @@ class Transformer {
 
   async start() {
     await this.producer.connect();
-    // A transaction that is ended at once: whatever one of the same name left open ends before offsets are asked for.
+    // An empty transaction: it ends the open transaction of an earlier producer with this id before offsets are fetched.
     await (await this.producer.transaction()).abort();
     await this.consumer.connect();
     await this.consumer.subscribe({ topics: [this.order.input], fromBeginning: true });
@@ -36,16 +36,16 @@ class Transformer {
       }
     });
     await this.consumer.run({
-      autoCommit: false, eachBatchAutoResolve: false, eachBatch: (lump) => this.transform(lump),
+      autoCommit: false, eachBatchAutoResolve: false, eachBatch: (payload) => this.transform(payload),
     });
   }
 
   async transform({ batch, resolveOffset, heartbeat, isRunning, isStale }) {
     const isOver = () => this.isBroken || !isRunning() || isStale();
-    for (let at = 0; at < batch.messages.length && !isOver(); at += this.order.lump_records) {
-      const lump = batch.messages.slice(at, at + this.order.lump_records);
-      const last = lump[lump.length - 1].offset;
-      if (!(await this.transformLump(batch, lump, last))) {
+    for (let at = 0; at < batch.messages.length && !isOver(); at += this.order.batch_records) {
+      const chunk = batch.messages.slice(at, at + this.order.batch_records);
+      const last = chunk[chunk.length - 1].offset;
+      if (!(await this.transformChunk(batch, chunk, last))) {
         return; // what was not resolved comes again
       }
       resolveOffset(last);
@@ -53,25 +53,25 @@ class Transformer {
     }
   }
 
-  async transformLump(batch, lump, last) {
+  async transformChunk(batch, chunk, last) {
     const { topic, partition } = batch;
     try {
       const transaction = await this.producer.transaction();
-      const messages = lump.map(({ key, value, offset }) => ({ key, value: `${partition}:${offset}:${value}`, partition }));
+      const messages = chunk.map(({ key, value, offset }) => ({ key, value: `${partition}:${offset}:${value}`, partition }));
       await transaction.send({ topic: this.order.output, messages });
       const offsets = [{ partition, offset: (BigInt(last) + 1n).toString() }];
       await transaction.sendOffsets({ consumerGroupId: this.order.group, topics: [{ topic, partitions: offsets }] });
       this.turn += 1;
       if (this.turn % this.order.abort_one_in === 0) {
         await transaction.abort();
-        tell("aborted", lump.length, "on purpose");
+        tell("aborted", chunk.length, "on purpose");
         return false;
       }
       await transaction.commit();
-      tell("committed", lump.length);
+      tell("committed", chunk.length);
       return true;
     } catch (error) {
-      // Nobody knows what became of it; another one asks what was committed, and goes on from there.
+      // Its outcome is unknown; a new consumer fetches the committed offsets and continues there.
       this.isBroken = true;
       this.onBroken(error);
       return false;

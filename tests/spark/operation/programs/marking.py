@@ -1,4 +1,4 @@
-"""Beside the program: workers know of it only by what the program sends them."""
+"""A module next to the program: workers get it only with the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query whose function raises for a record that it cannot understand."""
+"""A query whose function raises for a malformed record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One query without state and one with it; nothing in it knows where Spark runs."""
+"""One stateless and one stateful query; the program does not know where Spark runs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ BROKERS = {"kafka.bootstrap.servers": os.environ["PENSTOCK_BOOTSTRAP_SERVERS"]}
 
 
 @F.udf("string")
-def shout(word):  # without types, which Spark would take for more than they are
-    return marked(bytes(word).decode().upper())  # a worker that has this has got the program
+def shout(word):  # without type hints, which Spark would interpret
+    return marked(bytes(word).decode().upper())  # only workers with the program have this
 
 
 def pipeline(spark: SparkSession) -> dict[str, DataStreamWriter]:

@@ -1,6 +1,6 @@
 """A program whose sessions end in the middle of batches: python leaving.py BROKERS CHECKPOINTS.
 
-One session is stopped, and the program goes on; then two at once are left to the program's end.
+One session is stopped while the program continues; then two at once are left to the end of the program.
 """
 
 from __future__ import annotations

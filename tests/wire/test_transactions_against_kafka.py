@@ -1,4 +1,4 @@
-"""Producers that do anything at all, mostly rightly, are answered alike by Penstock and by Apache Kafka.
+"""Random walks of producers, mostly valid ones, get the same responses from Penstock and Apache Kafka.
 
 Needs the jars of Apache Kafka (`.cache/kafka/libs`). A failure prints the last steps of the walk; `--seed` repeats one.
 """
@@ -15,7 +15,7 @@ from harness.admin import new_name
 from harness.brokers import Broker, KafkaBroker, PenstockBroker
 from harness.group_requests import await_coordinator
 from harness.requests import create_topic
-from harness.transaction_walks import NEWER, OLDER, Dialect, Side, Walk, take
+from harness.transaction_walks import NEWER, OLDER, ProtocolVersions, Side, Walk, take
 from harness.transactions import await_transactions
 from harness.wire import WireConnection
 
@@ -49,7 +49,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.mark.parametrize("dialect", [OLDER, NEWER], ids=["older", "newer"])
-def test_a_walk_is_answered_as_by_kafka(both: tuple[Broker, Broker], dialect: Dialect, seed: int) -> None:
+def test_a_random_walk_gets_the_same_responses_as_from_kafka(
+    both: tuple[Broker, Broker], dialect: ProtocolVersions, seed: int
+) -> None:
     names, topic, group = [new_name("walker"), new_name("walker")], new_name("walked"), new_name("readers")
     ours, theirs = (WireConnection(broker.port) for broker in both)
     with ours, theirs:

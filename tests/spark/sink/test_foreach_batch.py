@@ -1,4 +1,4 @@
-"""Streams in update mode: what their batches write, and what a replay of one does not write again."""
+"""Streams in update mode: what their batches write, and that a replay writes nothing twice."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def count_words(spark: SparkSession, broker: Broker, checkpoint: Path) -> None:
     query.awaitTermination()
 
 
-def test_what_a_batch_changed_is_written_and_a_batch_that_is_replayed_is_not_written_again(
+def test_changed_rows_are_written_and_a_replayed_batch_is_not_written_again(
     spark: SparkSession, penstock: Broker, tmp_path: Path
 ) -> None:
     with penstock.admin() as admin:
@@ -55,7 +55,7 @@ def test_what_a_batch_changed_is_written_and_a_batch_that_is_replayed_is_not_wri
     count_words(spark, penstock, checkpoint)
     assert sorted(committed(penstock)) == [("a", "2"), ("b", "1")]
 
-    # As if the driver had died after the batch was written and before Spark had noted it.
+    # As if the driver had died after the batch was written and before Spark recorded it.
     (checkpoint / "commits" / "0").unlink()
     (checkpoint / "commits" / ".0.crc").unlink(missing_ok=True)
     fill(penstock, "a")

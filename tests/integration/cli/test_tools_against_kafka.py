@@ -1,6 +1,6 @@
-"""Our tools beside Apache Kafka's own, on the same broker: the same output, where a script would read it.
+"""Penstock's tools next to Apache Kafka's, on the same broker: the same output, where scripts may parse it.
 
-Figures and times differ from run to run, so they are compared by their form. Needs the jars of Apache Kafka.
+Figures and times differ from run to run, so only their form is compared. Needs the jars of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TOOLS = "org.apache.kafka.tools"
 
 RunKafka = Callable[..., str]
 
-pytestmark = pytest.mark.penstock_only("its own tools")
+pytestmark = pytest.mark.penstock_only("tests Penstock's tools")
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_the_console_consumer_prints_the_same(
 ) -> None:
     arguments = ["--topic", topic, "--bootstrap-server", node.bootstrap, *options]
 
-    ours = commands.run_words(["kafka-console-consumer", *arguments])
+    ours = commands.run_arguments(["kafka-console-consumer", *arguments])
 
     assert ours.out == run_kafka("consumer.ConsoleConsumer", *arguments)
     assert ours.err == f"Processed a total of {'1' if '3' in options else '4'} messages\n"
@@ -110,7 +110,7 @@ def test_the_console_producer_writes_the_same(
     ours, theirs = (create_topic(node.bootstrap, "written") for _ in range(2))
     typed(lines.encode())
 
-    commands.run_words(
+    commands.run_arguments(
         ["kafka-console-producer", "--topic", ours, "--bootstrap-server", node.bootstrap, *options]
     )
     run_kafka(
@@ -126,7 +126,7 @@ def test_the_console_producer_writes_the_same(
 
 
 def form(text: str) -> str:
-    """A text whose figures do not matter, only that they are there."""
+    """The text with all figures replaced."""
     return re.sub(r"\d+", "N", text)
 
 
@@ -171,26 +171,26 @@ def test_the_latency_test_prints_lines_of_the_same_form(
 
 
 def events(text: str) -> list[dict[str, object]]:
-    told = [json.loads(line) for line in text.splitlines()]
-    for event in told:
+    reported = [json.loads(line) for line in text.splitlines()]
+    for event in reported:
         assert isinstance(event.pop("timestamp"), int)
         event.pop("avg_throughput", None)
-    return told
+    return reported
 
 
-def test_the_verifiable_producer_tells_the_same(
+def test_the_verifiable_producer_prints_the_same(
     node: PenstockBroker, commands: Commands, run_kafka: RunKafka
 ) -> None:
     ours, theirs = (create_topic(node.bootstrap, "verifiable") for _ in range(2))
     options = f"--max-messages 4 --value-prefix 7 --repeating-keys 3 --bootstrap-server {node.bootstrap}"
 
-    told = commands.run(f"kafka-verifiable-producer --topic {ours} {options}").out
+    reported = commands.run(f"kafka-verifiable-producer --topic {ours} {options}").out
     by_kafka = run_kafka("VerifiableProducer", "--topic", theirs, *options.split())
 
-    assert events(told) == events(by_kafka.replace(theirs, ours))
+    assert events(reported) == events(by_kafka.replace(theirs, ours))
 
 
-def test_the_verifiable_consumer_tells_the_same(
+def test_the_verifiable_consumer_prints_the_same(
     node: PenstockBroker, commands: Commands, run_kafka: RunKafka
 ) -> None:
     name = create_topic(node.bootstrap, "verifiable")
@@ -200,11 +200,11 @@ def test_the_verifiable_consumer_tells_the_same(
     ours = events(commands.run(f"kafka-verifiable-consumer --group-id {name}-ours {options}").out)
     theirs = events(run_kafka("VerifiableConsumer", "--group-id", f"{name}-theirs", *options.split()))
 
-    # Kafka's shutdown hook says that the end was asked for, also where nobody asked.
+    # Kafka's shutdown hook prints that shutdown was requested, even if it was not.
     assert ours == [event for event in theirs if event["name"] != "shutdown_requested"]
 
 
-def test_the_versions_of_apis_are_told_the_same(
+def test_the_api_versions_are_printed_the_same(
     node: PenstockBroker, commands: Commands, run_kafka: RunKafka
 ) -> None:
     servers = f"--bootstrap-server {node.bootstrap}"

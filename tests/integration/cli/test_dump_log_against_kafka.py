@@ -1,7 +1,7 @@
-"""`kafka-dump-log.sh` prints what Apache Kafka's own DumpLogSegments prints of the same files, line by line.
+"""`kafka-dump-log.sh` prints the same lines as Apache Kafka's DumpLogSegments for the same files.
 
-The files are those of a node that had producers, transactions, and groups of both protocols. Needs the jars of
-Apache Kafka, as `test_dump_log_segments` does.
+The files are those of a node with producers, transactions, and groups of both protocols. Needs the jars of Apache
+Kafka, like `test_dump_log_segments`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.part
 WAIT_SECONDS = 60.0
 FIRST = "00000000000000000000"
 
-pytestmark = pytest.mark.penstock_only("its own files")
+pytestmark = pytest.mark.penstock_only("tests Penstock's files")
 
 
 @pytest.fixture(scope="module")
