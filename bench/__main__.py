@@ -14,7 +14,7 @@ from rich.table import Table
 
 from bench.line import Group
 from bench.lines import GROUPS
-from bench.peers import ApacheKafka, Peer, Penstock
+from bench.peers import Peer, Penstock
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -30,10 +30,9 @@ def main() -> None:
         if (group.name in arguments.only if arguments.only else arguments.full or not group.is_long)
     ]
     figures: Figures = {"penstock": {}, "kafka": {}}
-    kinds: list[type[Peer]] = [ApacheKafka, Penstock]
-    if arguments.penstock_only or arguments.kafka_only:
-        kinds = [Penstock if arguments.penstock_only else ApacheKafka]
+    left_out = "kafka" if arguments.penstock_only else "penstock" if arguments.kafka_only else None
     for group in groups:
+        kinds = [kind for kind in group.kinds if kind.name != left_out]
         _measure(group, [Penstock] if group.between_clients else kinds, figures, console, arguments.rounds)
     result = _summary(groups, figures)
     console.print(_table(groups, result))
@@ -53,18 +52,20 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
-        description="Penstock beside Apache Kafka 4.3.1: same machine, same run, alternating rounds.",
+        description="Benchmark of Penstock and Apache Kafka 4.3.1: same machine, same run, alternating rounds.",
         epilog="examples: python -m bench --only latency small   |   python -m bench --full --plot docs/bench.svg",
     )
     parser.add_argument(
         "--only", nargs="+", choices=[group.name for group in GROUPS], help="measure only these groups"
     )
-    parser.add_argument("--full", action="store_true", help="also the long ones: 20 GiB logs")
-    parser.add_argument("--rounds", type=int, help="rounds for each peer instead of each group's own number")
+    parser.add_argument("--full", action="store_true", help="also run the long groups: 20 GiB logs")
+    parser.add_argument("--rounds", type=int, help="rounds per broker, instead of the default of each group")
     alone = parser.add_mutually_exclusive_group()
-    alone.add_argument("--penstock-only", action="store_true", help="no peer, no ratios; for profiling")
     alone.add_argument(
-        "--kafka-only", action="store_true", help="the other way round; to prove the measurement"
+        "--penstock-only", action="store_true", help="measure only Penstock, without ratios; for profiling"
+    )
+    alone.add_argument(
+        "--kafka-only", action="store_true", help="measure only Apache Kafka; to check the measurement"
     )
     parser.add_argument("--plot", metavar="FILE", help="draw the ratios into FILE (.svg or .png)")
     return parser.parse_args()
@@ -73,7 +74,8 @@ def _arguments() -> argparse.Namespace:
 def _measure(
     group: Group, kinds: list[type[Peer]], figures: Figures, console: Console, rounds: int | None
 ) -> None:
-    """Both peers run at once but only one of them works at a time, turn about, so noise meets both."""
+    """Both brokers run at the same time, but only one is measured at a time, alternating, so that noise affects
+    both."""
     peers = [kind() for kind in kinds]
     try:
         for peer in peers:
@@ -84,10 +86,10 @@ def _measure(
                 found = group.measure(peer)
                 for name, value in found.items():
                     figures[peer.name].setdefault(name, []).append(value)
-                told = ", ".join(f"{name} {value:,.1f}" for name, value in found.items())
+                shown = ", ".join(f"{name} {value:,.1f}" for name, value in found.items())
                 took_s = time.perf_counter() - began
                 console.print(
-                    f"[dim]{group.name} {number + 1}[/] {peer.name}: {told} [dim]({took_s:.0f} s)[/]"
+                    f"[dim]{group.name} {number + 1}[/] {peer.name}: {shown} [dim]({took_s:.0f} s)[/]"
                 )
     finally:
         for peer in peers:
@@ -104,10 +106,10 @@ def _summary(groups: list[Group], figures: Figures) -> dict[str, object]:
                 row[f"{peer}_rounds"] = found[line.name]
         if "penstock" in row and "kafka" in row:
             ratio = float(row["penstock"]) / float(row["kafka"])  # type: ignore[arg-type]
-            row |= {"ratio": ratio, "promise": line.promise, "kept": line.is_kept(ratio)}
-        elif group.between_clients and line.promise is not None and "penstock" in row:
+            row |= {"ratio": ratio, "target": line.target, "met": line.is_met(ratio)}
+        elif group.between_clients and line.target is not None and "penstock" in row:
             ratio = float(row["penstock"])  # type: ignore[arg-type]
-            row |= {"ratio": ratio, "promise": line.promise, "kept": line.is_kept(ratio)}
+            row |= {"ratio": ratio, "target": line.target, "met": line.is_met(ratio)}
         lines.append(row)
     return {
         "when": time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime()),
@@ -125,20 +127,20 @@ def _cores() -> int:
 def _table(groups: list[Group], result: dict[str, object]) -> Table:
     table = Table(title="Penstock over Apache Kafka 4.3.1, medians of one run")
     table.add_column("line")
-    for heading in ("Apache Kafka", "Penstock", "ratio", "promise"):
+    for heading in ("Apache Kafka", "Penstock", "ratio", "target"):
         table.add_column(heading, justify="right")
     for row in result["lines"]:  # type: ignore[attr-defined]
-        ratio, promise = row.get("ratio"), row.get("promise")
+        ratio, target = row.get("ratio"), row.get("target")
         sign = "≥" if row["more_is_better"] else "≤"
-        # Between clients a promise may also be about a figure itself.
+        # Between clients a target may also be about a figure itself.
         unit = "x" if "kafka" in row or row["unit"] == "x" else f" {row['unit']}"
-        colour = {True: "green", False: "red", None: "default"}[row.get("kept")]
+        colour = {True: "green", False: "red", None: "default"}[row.get("met")]
         table.add_row(
             row["name"],
             f"{row['kafka']:,.1f} {row['unit']}" if "kafka" in row else "",
             f"{row['penstock']:,.1f} {row['unit']}" if "penstock" in row else "",
             f"[{colour}]{ratio:.2f}{unit}[/]" if ratio else "",
-            f"{sign} {promise}{unit}" if promise else "",
+            f"{sign} {target}{unit}" if target else "",
         )
     return table
 

@@ -1,7 +1,7 @@
 """Clients of Python side by side: Penstock's own, confluent-kafka, aiokafka and kafka-python, on one Penstock broker.
 
 Here the peer is a client and not a broker, so a line has a figure for each of them and its ratio is Penstock's over the
-best of the others. Each runs in a process of its own (`bench.client_runs`), all in turn, so that noise meets all.
+best of the others. Each runs in its own process (`bench.client_runs`), in turn, so that noise affects all alike.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ RUN_LIMIT_S = 300
 
 
 def produce(peer: Peer) -> dict[str, float]:
-    """Records a second from Python objects, until the broker has acknowledged the last; and from columns of Arrow,
-    which no other client takes, so that they stand beside the others' objects."""
+    """Records per second from Python objects, until the last acknowledgement; and from Arrow columns, which no other
+    client supports, compared with the objects of the others."""
     figures = {}
     runs = [(PRODUCE, client) for client in PRODUCERS] + [(TABLES, client) for client in OURS]
     for what, client in runs:

@@ -1,8 +1,8 @@
-"""One client doing one thing, in a process of its own: `python -m bench.client_runs WHAT aiokafka PORT TOPIC`.
+"""Runs one workload with one client, in its own process: `python -m bench.client_runs WHAT aiokafka PORT TOPIC`.
 
-Prints one figure. Every client has the settings that make it fastest here, with acks=all, five milliseconds to fill
-batches of up to a megabyte, and nobody who asks what became of a record; Penstock's has its defaults, which are
-idempotent. For the latency of one record nothing lingers, and each send waits for its acknowledgement.
+Prints one figure. Every client has its fastest settings, with acks=all, a linger of five milliseconds, batches of up to
+a megabyte, and no delivery callbacks. Penstock's client has its defaults, which are idempotent. For the latency of one
+record there is no linger, and each send waits for its acknowledgement.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 VALUE = b"x" * 100
-SECONDS = 2.0  # about so long is measured, whatever the client makes of it
+SECONDS = 2.0  # about how long each client is measured
 WARMING_RECORDS = 20_000
 TABLE_ROWS = 10_000
 BATCH_BYTES = 1_000_000
@@ -96,7 +96,7 @@ def produce_penstock_aio_table(bootstrap: str, topic: str) -> float:
 
 
 def arrow_table() -> Any:
-    """As large as Spark gives them."""
+    """The batch size of Spark."""
     import pyarrow
 
     return pyarrow.table({"value": pyarrow.array([VALUE] * TABLE_ROWS, pyarrow.binary())})

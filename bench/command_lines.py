@@ -1,4 +1,4 @@
-"""How soon a command is done: what a user waits for, beyond the interpreter's own start."""
+"""The duration of a command, beyond the start of the interpreter."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Consuming with Penstock's client and with others, on one Penstock broker: the lines, and what each client runs.
+"""Consuming with Penstock's client and with others, on one Penstock broker.
 
-Each client runs in a process of its own, one at a time, turn about, and reads the same records of 100 bytes: as
-objects the way its users do it, and into Arrow where it can. Time counts from making the consumer to its last record;
-imports do not. Ratios are those of one run: the machine has other things to do.
+Each client runs in its own process, one at a time, alternating, and reads the same records of 100 bytes: as objects,
+and into Arrow if it can. The time is from the creation of the consumer to its last record, without imports. Ratios
+are those of one run, because the machine is shared.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ OURS: dict[str, Read] = {
     ASYNC_OBJECTS: penstock_asyncio,
     ARROW: penstock_arrow,
 }
-PROMISES = {OBJECTS: 1.5, ASYNC_OBJECTS: 1.5, ARROW: 10.0}
+TARGETS = {OBJECTS: 1.5, ASYNC_OBJECTS: 1.5, ARROW: 10.0}
 OTHERS: dict[str, tuple[Read, int]] = {
     "confluent-kafka": (confluent, RECORD_COUNT),
     "aiokafka": (aiokafka, RECORD_COUNT),
@@ -111,7 +111,7 @@ OTHERS: dict[str, tuple[Read, int]] = {
 
 
 def fill(port: int) -> str:
-    """A topic of one partition with enough records for everybody."""
+    """A topic of one partition with enough records for all clients."""
     topic = new_name("consume")
     with Wire(port) as wire:
         wire.create_topic(topic)
@@ -146,7 +146,7 @@ def _run(name: str, port: int, topic: str, count: int) -> float:
 
 
 def _measure(name: str, port: str, topic: str, count: int) -> None:
-    """In the process of its own: once to be warm, with everything imported and memory taken, and then in earnest."""
+    """Runs in a separate process: reads once to warm up (imports, memory), then once more to measure."""
     read = OURS[name] if name in OURS else OTHERS[name][0]
     bootstrap = f"127.0.0.1:{port}"
     read(bootstrap, topic, count)
@@ -163,10 +163,10 @@ CONSUMING_LINES = [
             *(Line(f"{OBJECTS}, {name}", "records/s", True) for name in OTHERS),
             *(
                 line
-                for name, promise in PROMISES.items()
+                for name, target in TARGETS.items()
                 for line in (
                     Line(f"{name}, penstock", "records/s", True),
-                    Line(f"{name}, over the best", "x", True, promise),
+                    Line(f"{name}, over the best", "x", True, target),
                 )
             ),
         ],

@@ -1,7 +1,6 @@
-"""Consumer groups: how fast they form, how fast they commit, what it costs to keep them.
+"""Consumer groups: the time to form a group, the rate of commits, and the cost of heartbeats.
 
-Both brokers wait for no latecomers (`group.initial.rebalance.delay.ms=0`), so that work is
-measured and not a setting.
+Both brokers have `group.initial.rebalance.delay.ms=0`, so that work is measured and not a setting.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import statistics
 import time
 
-from bench.crowd import Crowd, Link
+from bench.connections import ConnectionPool, Link
 from bench.line import Group, Line
 from bench.members import ClassicGroup, ConsumerGroup, error_of
 from bench.peers import Peer
@@ -29,42 +28,44 @@ PER_MEMBER = 3
 REBALANCES = 10  # a round; the median counts. Kafka's falls until its code is compiled
 SLOW_REBALANCES = 5  # of KIP-848: both brokers assign once a second at most
 COMMIT_S = 2.0
-CROWD_GROUPS = 2000
-CROWD_MEMBERS = 5
-CROWD_RATE = CROWD_GROUPS * CROWD_MEMBERS / 3  # a second: clients beat every three seconds by default
-CROWD_S = 10.0
+HEARTBEAT_GROUPS = 2000
+HEARTBEAT_MEMBERS = 5
+HEARTBEAT_RATE = (
+    HEARTBEAT_GROUPS * HEARTBEAT_MEMBERS / 3
+)  # a second: clients beat every three seconds by default
+HEARTBEAT_S = 10.0
 
 
 def classic_rebalance(peer: Peer) -> dict[str, float]:
     """From the first JoinGroup, which only gets a member id, until all have got their assignments in one generation."""
     topic = _ready(peer, partitions=MEMBERS * PER_MEMBER)
     times = []
-    with Crowd(peer.port, MEMBERS) as crowd, Wire(peer.port) as wire:
+    with ConnectionPool(peer.port, MEMBERS) as pool, Wire(peer.port) as wire:
         for _ in range(REBALANCES):
-            group = ClassicGroup(new_name("classic"), topic, crowd.links, crowd, per_member=PER_MEMBER)
+            group = ClassicGroup(new_name("classic"), topic, pool.links, pool, per_member=PER_MEMBER)
             began = time.perf_counter()
             group.start()
-            crowd.run_until(lambda group=group: group.is_settled)  # type: ignore[misc]
+            pool.run_until(lambda group=group: group.is_settled)  # type: ignore[misc]
             times.append(time.perf_counter() - began)
-            crowd.fall_silent()
+            pool.drain()
             _leave(wire, group)
         wire.delete_topic(topic)
     return {"classic group, 100 members assigned": statistics.median(times) * 1000}
 
 
 def consumer_rebalance(peer: Peer) -> dict[str, float]:
-    """From the first heartbeat until all members have told, in one epoch, that they own what they were given."""
+    """From the first heartbeat until all members have confirmed their assignment in one epoch."""
     partitions = MEMBERS * PER_MEMBER
     topic = _ready(peer, partitions=partitions)
     times = []
-    with Crowd(peer.port, MEMBERS) as crowd, Wire(peer.port) as wire:
+    with ConnectionPool(peer.port, MEMBERS) as pool, Wire(peer.port) as wire:
         for _ in range(SLOW_REBALANCES):
-            group = ConsumerGroup(new_name("consumer"), topic, crowd.links, crowd, per_member=PER_MEMBER)
+            group = ConsumerGroup(new_name("consumer"), topic, pool.links, pool, per_member=PER_MEMBER)
             began = time.perf_counter()
             group.start()
-            crowd.run_until(lambda group=group: group.is_stable)  # type: ignore[misc]
+            pool.run_until(lambda group=group: group.is_stable)  # type: ignore[misc]
             times.append(time.perf_counter() - began)
-            crowd.fall_silent()
+            pool.drain()
             state = wire.ask(
                 ConsumerGroupDescribeRequest(group_ids=[group.group_id], include_authorized_operations=False),
                 ApiKey.CONSUMER_GROUP_DESCRIBE,
@@ -73,7 +74,7 @@ def consumer_rebalance(peer: Peer) -> dict[str, float]:
                 raise RuntimeError(f"the group calls itself {state.group_state}: {state.error_message}")
             for member in group.members:
                 wire.socket.sendall(member.leave_frame())
-                wire.answer()
+                wire.receive()
         wire.delete_topic(topic)
     return {"KIP-848 group, 100 members stable": statistics.median(times) * 1000}
 
@@ -93,17 +94,17 @@ def wide_commits(peer: Peer) -> dict[str, float]:
 
 def _commits_per_s(peer: Peer, *, links: int, in_flight: int, partitions: int) -> float:
     topic = _ready(peer, partitions=partitions)
-    with Crowd(peer.port, links) as crowd, Wire(peer.port) as wire:
-        committers = [Committer(link, topic, partitions, in_flight) for link in crowd.links]
+    with ConnectionPool(peer.port, links) as pool, Wire(peer.port) as wire:
+        committers = [Committer(link, topic, partitions, in_flight) for link in pool.links]
         for committer in committers:
             committer.start()
-        crowd.run_for(COMMIT_S / 2)
+        pool.run_for(COMMIT_S / 2)
         before = sum(committer.count for committer in committers)
         began = time.perf_counter()
-        crowd.run_for(COMMIT_S)
+        pool.run_for(COMMIT_S)
         done = sum(committer.count for committer in committers) - before
         seconds = time.perf_counter() - began
-        crowd.fall_silent()
+        pool.drain()
         wire.delete_topic(topic)
     return done / seconds
 
@@ -132,40 +133,40 @@ class Committer:
             ApiKey.OFFSET_COMMIT,
         )
         self.count = 0
-        self._answered = 0
+        self._response_received = 0
 
     def start(self) -> None:
-        self._link.on_answer = self._checked
+        self._link.on_response = self._checked
         self._link.send(self.frame)
 
-    def _checked(self, answer: memoryview) -> None:
-        """The first answer is looked at; the others are the same."""
-        self._good = bytes(answer)
-        # The last partition's error stands before the tagged fields of partition, topic and response.
-        error = int.from_bytes(answer[-5:-3], "big")
+    def _checked(self, response: memoryview) -> None:
+        """Check the first response; the others must be equal."""
+        self._good = bytes(response)
+        # The error of the last partition is before the tagged fields of partition, topic and response.
+        error = int.from_bytes(response[-5:-3], "big")
         if error:
             raise RuntimeError(f"a commit was refused: {ErrorCode(error)!r}")
-        self._link.on_answer = self._committed
+        self._link.on_response = self._committed
         self._link.on_read = self._go_on
         self._link.send(self.frame * self._in_flight, self._in_flight)
 
-    def _committed(self, answer: memoryview) -> None:
-        if answer != self._good:
-            raise RuntimeError("a commit was answered otherwise than the first")
-        self._answered += 1
+    def _committed(self, response: memoryview) -> None:
+        if response != self._good:
+            raise RuntimeError("the response to a commit differs from the first one")
+        self._response_received += 1
 
     def _go_on(self) -> None:
-        answered, self._answered = self._answered, 0
-        self.count += answered
-        if answered:
-            self._link.send(self.frame * answered, answered)
+        completed, self._response_received = self._response_received, 0
+        self.count += completed
+        if completed:
+            self._link.send(self.frame * completed, completed)
 
 
 _hearts: dict[Peer, Heartbeats] = {}
 
 
 def heartbeats(peer: Peer) -> dict[str, float]:
-    """What it costs a broker to hear from all members of many groups; they join once and stay for all rounds."""
+    """The cost of heartbeats from all members of many groups, which join once and stay for all rounds."""
     if peer not in _hearts:
         _hearts[peer] = Heartbeats(peer)
     return {"2,000 groups heartbeating, CPU": _hearts[peer].cpu_ms_per_s()}
@@ -177,50 +178,53 @@ class Heartbeats:
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._frames: list[bytes] = []
-        topic = _ready(peer, partitions=CROWD_MEMBERS)
-        with Crowd(peer.port, 50 * CROWD_MEMBERS) as crowd:
-            for _ in range(0, CROWD_GROUPS, 50):
-                self._form(crowd, topic)
-        self._crowd = Crowd(peer.port, CROWD_GROUPS)
+        topic = _ready(peer, partitions=HEARTBEAT_MEMBERS)
+        with ConnectionPool(peer.port, 50 * HEARTBEAT_MEMBERS) as pool:
+            for _ in range(0, HEARTBEAT_GROUPS, 50):
+                self._form(pool, topic)
+        self._pool = ConnectionPool(peer.port, HEARTBEAT_GROUPS)
         self._turn = 0
         self._answers = 0
-        for link in self._crowd.links:
-            link.on_answer = self._answered
+        for link in self._pool.links:
+            link.on_response = self._response_received
 
-    def _form(self, crowd: Crowd, topic: str) -> None:
+    def _form(self, pool: ConnectionPool, topic: str) -> None:
         """Fifty groups at a time: a connection is blocked while its member waits for the others."""
         groups = [
-            ClassicGroup(new_name("beat"), topic, crowd.links[at : at + CROWD_MEMBERS], crowd, per_member=1)
-            for at in range(0, len(crowd.links), CROWD_MEMBERS)
+            ClassicGroup(new_name("beat"), topic, pool.links[at : at + HEARTBEAT_MEMBERS], pool, per_member=1)
+            for at in range(0, len(pool.links), HEARTBEAT_MEMBERS)
         ]
         for group in groups:
             group.start()
-        crowd.run_until(lambda: all(group.is_settled for group in groups))
-        crowd.fall_silent()
+        pool.run_until(lambda: all(group.is_settled for group in groups))
+        pool.drain()
         for group in groups:
             self._frames += [member.heartbeat_frame() for member in group.members]
 
     def cpu_ms_per_s(self) -> float:
         """Milliseconds of processor time a second, at the rate of clients that beat every three seconds."""
-        links, frames, crowd = self._crowd.links, self._frames, self._crowd
+        links, frames, pool = self._pool.links, self._frames, self._pool
         self._answers = 0
-        wanted = int(CROWD_RATE * CROWD_S)
+        wanted = int(HEARTBEAT_RATE * HEARTBEAT_S)
         cpu_s = self._peer.cpu_s()
         began = time.perf_counter()
         sent = 0
         while self._answers < wanted:
-            due = min(wanted, int((time.perf_counter() - began) * CROWD_RATE))
+            due = min(wanted, int((time.perf_counter() - began) * HEARTBEAT_RATE))
             while sent < due:
                 # The members of a group beat at different times, each on the connection of its group.
-                group, member = self._turn % CROWD_GROUPS, self._turn // CROWD_GROUPS % CROWD_MEMBERS
-                links[group].send(frames[group * CROWD_MEMBERS + member])
+                group, member = (
+                    self._turn % HEARTBEAT_GROUPS,
+                    self._turn // HEARTBEAT_GROUPS % HEARTBEAT_MEMBERS,
+                )
+                links[group].send(frames[group * HEARTBEAT_MEMBERS + member])
                 self._turn += 1
                 sent += 1
-            crowd.turn(0.001)
+            pool.turn(0.001)
         return (self._peer.cpu_s() - cpu_s) / (time.perf_counter() - began) * 1000
 
-    def _answered(self, answer: memoryview) -> None:
-        error = error_of(answer)
+    def _response_received(self, response: memoryview) -> None:
+        error = error_of(response)
         if error:
             raise RuntimeError(f"a heartbeat was refused: {ErrorCode(error)!r}")
         self._answers += 1

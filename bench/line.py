@@ -1,11 +1,11 @@
-"""What a line of the benchmark is: a name, a unit, which way is better, and the ratio that was promised."""
+"""A line of the benchmark: name, unit, direction, and target ratio."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bench.peers import Peer
+from bench.peers import ApacheKafka, Peer, Penstock
 
 
 @dataclass(frozen=True)
@@ -13,18 +13,18 @@ class Line:
     name: str
     unit: str
     is_more_better: bool
-    promise: float | None = None
-    """The ratio that the project has set itself; None where there is only the wish to be better."""
+    target: float | None = None
+    """The target ratio of the project, if there is one."""
 
-    def is_kept(self, ratio: float) -> bool | None:
-        if self.promise is None:
+    def is_met(self, ratio: float) -> bool | None:
+        if self.target is None:
             return None
-        return ratio >= self.promise if self.is_more_better else ratio <= self.promise
+        return ratio >= self.target if self.is_more_better else ratio <= self.target
 
 
 @dataclass(frozen=True)
 class Group:
-    """Lines that one measurement gives together."""
+    """The lines of one measurement."""
 
     name: str
     measure: Callable[[Peer], dict[str, float]]
@@ -32,6 +32,8 @@ class Group:
     rounds: int = 3
     is_long: bool = False
     """Takes minutes; only with --full."""
+    kinds: Sequence[type[Peer]] = (ApacheKafka, Penstock)
+    """What is measured, in this order."""
     between_clients: bool = False
-    """Compares clients on one Penstock, so that there is no other broker to compare with; a line that has a promise
-    tells the ratio itself, or what else was promised."""
+    """Compares clients on one Penstock broker, without another broker. A line with a target reports the ratio itself,
+    or another figure."""

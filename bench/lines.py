@@ -1,6 +1,6 @@
-"""What is measured, one function a line or group of lines; each takes a running peer and returns named figures.
+"""The measurements: one function per line or group of lines. Each takes a running broker and returns named figures.
 
-A line says whether more or less is better and what the project promises for its ratio (Penstock over Apache Kafka).
+A line says whether more or less is better, and the target of its ratio (Penstock over Apache Kafka).
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import time
 from collections.abc import Callable
 
 from bench.client_lines import CLIENT_LINES
+from bench.cluster_lines import CLUSTER_LINES
 from bench.command_lines import COMMAND_LINES
 from bench.consuming import CONSUMING_LINES
 from bench.group_lines import CONSUMER_GROUP_LINES
 from bench.line import Group, Line
+from bench.many_connections import MANY_CONNECTION_LINES
 from bench.memory import back_page_cache
 from bench.peers import Peer, java
 from bench.spark_lines import SPARK_LINES
@@ -26,7 +28,7 @@ GIB = 1 << 30
 
 
 def raw_produce(batch_bytes: int, total_bytes: int) -> Callable[[Peer], dict[str, float]]:
-    """Less than a segment in all: the sync of a full one would make the disk the subject of the measurement."""
+    """Less than one segment in all: the sync of a full segment would measure the disk."""
     label = f"raw produce, {batch_bytes >> 10} KiB" if batch_bytes < 1 << 20 else "raw produce, 1 MiB"
 
     def measure(peer: Peer) -> dict[str, float]:
@@ -48,9 +50,9 @@ def raw_fetch(peer: Peer) -> dict[str, float]:
     topic = new_name("fetch")
     with Wire(peer.port) as wire:
         _fill(wire, topic, total_bytes=GIB // 2, batch_bytes=128 << 10)
-        wire.drain(topic, start_offset=0, total_bytes=GIB // 8, per_answer_bytes=1 << 20)
+        wire.drain(topic, start_offset=0, total_bytes=GIB // 8, per_response_bytes=1 << 20)
         total_bytes = GIB // 2 - (4 << 20)
-        seconds = wire.drain(topic, start_offset=0, total_bytes=total_bytes, per_answer_bytes=1 << 20)
+        seconds = wire.drain(topic, start_offset=0, total_bytes=total_bytes, per_response_bytes=1 << 20)
         wire.delete_topic(topic)
     return {"raw fetch, 1 MiB at a time": total_bytes / 1e6 / seconds}
 
@@ -116,7 +118,7 @@ def java_tools(peer: Peer) -> dict[str, float]:
 
 
 def start_and_memory(peer: Peer) -> dict[str, float]:
-    """On a peer of its own, because it is stopped and started: an empty node first, then the same one loaded."""
+    """On its own broker, because it is restarted: first empty, then under load."""
     peer.stop()
     started_s = peer.start()
     time.sleep(2)
@@ -223,6 +225,8 @@ GROUPS = [
         ],
         5,
     ),
+    *MANY_CONNECTION_LINES,
+    *CLUSTER_LINES,
     Group(
         "java",
         java_tools,

@@ -1,8 +1,8 @@
-"""Members of consumer groups as clients behave, on one connection each: the classic protocol and KIP-848's.
+"""Members of classic groups and consumer groups (KIP-848), with one connection each.
 
-They take part in nothing but the group. What depends on the broker's answers (member ids, generations, epochs) is put
-into frames that were built beforehand. A member that has nothing to say says so every `PACE_S`: real clients wait for
-seconds, and then that wait, which is theirs, would be all that is measured.
+They only join groups and consume nothing. Values of the broker (member ids, generations, epochs) are written into
+prepared frames. A member sends a heartbeat every `PACE_S`: real clients wait for seconds, and that wait would dominate
+the measurement.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from copy import copy
 from functools import cache
 from typing import Any
 
-from bench.crowd import Crowd, Link
+from bench.connections import ConnectionPool, Link
 from bench.wire import VERSIONS, request_frame
 from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.codec import codec
@@ -34,9 +34,9 @@ from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupReq
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 PACE_S = 0.01
-SESSION_MS = 600_000  # nobody drops out while the other broker has its turn
-ANSWER_AT = 5  # after correlation id and tagged fields: every version used here is flexible
-ERROR_AT = ANSWER_AT + 4  # after the throttle time
+SESSION_MS = 600_000  # no member expires while the other broker is measured
+BODY_AT = 5  # after correlation id and tagged fields: every version used here is flexible
+ERROR_AT = BODY_AT + 4  # after the throttle time
 
 _ERROR = struct.Struct(">h")
 _EPOCH = struct.Struct(">i")
@@ -44,13 +44,13 @@ _ODD_EPOCH = 0x5EED5EED  # found again in an encoded frame, to be replaced there
 
 
 class ClassicGroup:
-    """One group of the classic protocol: its leader gives `per_member` partitions to every member."""
+    """One classic group. Its leader assigns `per_member` partitions to every member."""
 
     def __init__(
-        self, group_id: str, topic: str, links: list[Link], crowd: Crowd, *, per_member: int
+        self, group_id: str, topic: str, links: list[Link], pool: ConnectionPool, *, per_member: int
     ) -> None:
         self.group_id = group_id
-        self.crowd = crowd
+        self.pool = pool
         self.settled: Counter[int] = Counter()
         """How many members have got their assignment, by generation."""
         self._join = _Split(
@@ -85,7 +85,7 @@ class ClassicGroup:
         return self._join.with_member(member_id)
 
     def sync_frame(self, joined: Any) -> bytes:
-        """What a member says after it joined; only the leader was told of the others, and assigns."""
+        """The SyncGroup request of a member. Only the leader knows the other members, and assigns."""
         generation = joined.generation_id
         if joined.members:
             request = self._sync_request(generation, joined.member_id)
@@ -119,7 +119,7 @@ class ClassicMember:
         self.generation_id = -1
 
     def join(self) -> None:
-        self._link.on_answer = self._joined
+        self._link.on_response = self._joined
         self._link.send(self._group.join_frame(self.member_id))
 
     def heartbeat_frame(self) -> bytes:
@@ -130,55 +130,55 @@ class ClassicMember:
             ApiKey.HEARTBEAT,
         )
 
-    def _joined(self, answer: memoryview) -> None:
-        error = error_of(answer)
-        response = _decode(answer, ApiKey.JOIN_GROUP)
+    def _joined(self, received: memoryview) -> None:
+        error = error_of(received)
+        response = _decode(received, ApiKey.JOIN_GROUP)
         if error == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
             self.join()
             return
         _expect_none(error, "JoinGroup")
         self.generation_id = response.generation_id
-        self._link.on_answer = self._synced
+        self._link.on_response = self._synced
         self._link.send(self._group.sync_frame(response))
 
-    def _synced(self, answer: memoryview) -> None:
-        error = error_of(answer)
+    def _synced(self, response: memoryview) -> None:
+        error = error_of(response)
         if error == ErrorCode.REBALANCE_IN_PROGRESS:
             self.join()
             return
         _expect_none(error, "SyncGroup")
         self._group.settled[self.generation_id] += 1
-        self._link.on_answer = self._beaten
-        self._group.crowd.after_pace(PACE_S, self._beat)
+        self._link.on_response = self._beaten
+        self._group.pool.call_later(PACE_S, self._beat)
 
     def _beat(self) -> None:
         self._link.send(self.heartbeat_frame())
 
-    def _beaten(self, answer: memoryview) -> None:
-        error = error_of(answer)
+    def _beaten(self, response: memoryview) -> None:
+        error = error_of(response)
         if error == ErrorCode.REBALANCE_IN_PROGRESS:
             self.join()
             return
         _expect_none(error, "Heartbeat")
-        self._group.crowd.after_pace(PACE_S, self._beat)
+        self._group.pool.call_later(PACE_S, self._beat)
 
 
 class ConsumerGroup:
-    """One group of KIP-848, whose members take and give up at once what the coordinator tells them to."""
+    """One consumer group (KIP-848), whose members confirm every assignment at once."""
 
     def __init__(
         self,
         group_id: str,
         topic: str,
         links: list[Link],
-        crowd: Crowd,
+        pool: ConnectionPool,
         *,
         per_member: int,
     ) -> None:
         self.group_id = group_id
         self.topic = topic
-        self.crowd = crowd
+        self.pool = pool
         self.epochs: Counter[int] = Counter()
         self._per_member = per_member
         self.members = [ConsumerMember(self, link) for link in links]
@@ -189,20 +189,29 @@ class ConsumerGroup:
 
     @property
     def is_stable(self) -> bool:
-        """Whether all are in one epoch, own their share of the partitions, and have told so.
+        """Whether all members are in one epoch, own their share of the partitions, and have confirmed it.
 
-        The share matters: until the coordinator assigns anew, all are in the epoch in which the first owned everything.
+        The share matters: before the next assignment, all are in the epoch in which the first member owned everything.
         """
         if len(self.members) not in self.epochs.values():
             return False
-        if not all(member.has_told and len(member.owned) == self._per_member for member in self.members):
+        if not all(member.has_confirmed and len(member.owned) == self._per_member for member in self.members):
             return False
         owned = {partition for member in self.members for partition in member.owned}
         return len(owned) == self._per_member * len(self.members)
 
 
 class ConsumerMember:
-    __slots__ = ("_beat_frame", "_epoch_at", "_group", "_link", "epoch", "has_told", "member_id", "owned")
+    __slots__ = (
+        "_beat_frame",
+        "_epoch_at",
+        "_group",
+        "_link",
+        "epoch",
+        "has_confirmed",
+        "member_id",
+        "owned",
+    )
 
     def __init__(self, group: ConsumerGroup, link: Link) -> None:
         self._group = group
@@ -210,12 +219,12 @@ class ConsumerMember:
         self.member_id = str(uuid.uuid4())
         self.epoch = 0
         self.owned: list[int] = []
-        self.has_told = False
+        self.has_confirmed = False
         self._beat_frame = bytearray(self._frame(_ODD_EPOCH))
         self._epoch_at = self._beat_frame.index(_EPOCH.pack(_ODD_EPOCH))
 
     def join(self) -> None:
-        self._link.on_answer = self._answered
+        self._link.on_response = self._response_received
         self._link.send(
             self._frame(
                 0,
@@ -228,25 +237,25 @@ class ConsumerMember:
     def leave_frame(self) -> bytes:
         return self._frame(-1)
 
-    def _frame(self, epoch: int, **told: Any) -> bytes:
+    def _frame(self, epoch: int, **reported: Any) -> bytes:
         return request_frame(
             ConsumerGroupHeartbeatRequest(
-                group_id=self._group.group_id, member_id=self.member_id, member_epoch=epoch, **told
+                group_id=self._group.group_id, member_id=self.member_id, member_epoch=epoch, **reported
             ),
             ApiKey.CONSUMER_GROUP_HEARTBEAT,
         )
 
-    def _answered(self, answer: memoryview) -> None:
-        _expect_none(error_of(answer), "ConsumerGroupHeartbeat")
-        response = _decode(answer, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+    def _response_received(self, received: memoryview) -> None:
+        _expect_none(error_of(received), "ConsumerGroupHeartbeat")
+        response = _decode(received, ApiKey.CONSUMER_GROUP_HEARTBEAT)
         if response.member_epoch != self.epoch:
             epochs = self._group.epochs
             epochs[self.epoch] -= 1
             epochs[response.member_epoch] += 1
             self.epoch = response.member_epoch
-        self.has_told = response.assignment is None
+        self.has_confirmed = response.assignment is None
         if response.assignment is None:
-            self._group.crowd.after_pace(PACE_S, self._beat)
+            self._group.pool.call_later(PACE_S, self._beat)
         else:
             self._take(response.assignment.topic_partitions)
 
@@ -282,9 +291,9 @@ class _Split:
         return b"".join((_EPOCH.pack(size), self._before, bytes([len(name) + 1]), name, self._after))
 
 
-def error_of(answer: memoryview) -> int:
-    """The error of an answer that begins with the throttle time and an error, as all of these do."""
-    error: int = _ERROR.unpack_from(answer, ERROR_AT)[0]
+def error_of(response: memoryview) -> int:
+    """The error of a response that starts with the throttle time and the error, as all of these do."""
+    error: int = _ERROR.unpack_from(response, ERROR_AT)[0]
     return error
 
 
@@ -298,8 +307,8 @@ def _decoder(key: ApiKey) -> Callable[[memoryview, int], tuple[Any, int]]:
     return codec(api(key).response_class(), VERSIONS[key]).decode
 
 
-def _decode(answer: memoryview, key: ApiKey) -> Any:
-    return _decoder(key)(answer, ANSWER_AT)[0]
+def _decode(response: memoryview, key: ApiKey) -> Any:
+    return _decoder(key)(response, BODY_AT)[0]
 
 
 def _subscription(topic: str) -> bytes:

@@ -1,8 +1,8 @@
 """Keeps the hypervisor out of the measurement.
 
-A guest with free page reporting hands free memory back to its host within seconds, and the first touch of such a page
-traps into the host: a plain write of a file falls from 5 GB/s to 0.4 GB/s, whoever writes. Which broker meets those
-pages is chance, so each measurement of writing begins with pages that are there. On bare metal this changes nothing.
+A guest with free page reporting returns free memory to its host within seconds, and the first use of such a page
+traps into the host: writing a file drops from 5 GB/s to 0.4 GB/s. Which broker gets those pages is random, so each
+measurement of writing starts with pages that are present. On bare metal this changes nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ CHUNK = bytes(1 << 20)
 
 
 def back_page_cache(folder: Path, size: int) -> None:
-    """Fills that much page cache and drops it: what the kernel got back last is what it hands out next."""
+    """Fill that much page cache and drop it: the kernel reuses the pages that were freed last."""
     path = folder / "bench-pages"
     try:
         with path.open("wb", buffering=0) as file:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -20,6 +21,7 @@ from bench.wire import Wire
 ROOT = Path(__file__).resolve().parent.parent
 JARS = Path(os.environ.get("PENSTOCK_KAFKA_JARS", ROOT / ".cache" / "kafka")) / "libs"
 
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 START_LIMIT_S = 60
 STOP_LIMIT_S = 30
 
@@ -31,7 +33,7 @@ class Peer(ABC):
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or Path(tempfile.mkdtemp(prefix=f"bench-{self.name}-"))
-        self.port = _free_port()
+        self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
         self.output = self.folder / "output.txt"
 
@@ -39,17 +41,13 @@ class Peer(ABC):
     def command(self) -> list[str]: ...
 
     def prepare(self) -> None:  # noqa: B027 - most peers need no preparation
-        """What an operator does once before the first start; not part of any measurement."""
+        """The setup before the first start; not part of any measurement."""
 
     def start(self) -> float:
-        """Start the process; seconds until it answers its first request with metadata."""
+        """Start the process; return the seconds until the first metadata response."""
         self.prepare()
-        command = self.command()
-        with self.output.open("ab") as output:
-            began = time.perf_counter()
-            self.process = subprocess.Popen(
-                command, stdout=output, stderr=output, cwd=self.folder, env=plain_environment()
-            )
+        began = self.launch()
+        assert self.process is not None
         while time.perf_counter() - began < START_LIMIT_S:
             if self.process.poll() is not None:
                 break
@@ -60,6 +58,22 @@ class Peer(ABC):
             except (ConnectionError, TimeoutError):
                 time.sleep(0.005)
         raise RuntimeError(f"{self.name} did not start:\n{self.output.read_text()[-3000:]}")
+
+    def launch(self) -> float:
+        """Start the process without waiting for it; return the time."""
+        command = self.command()
+        with self.output.open("ab") as output:
+            began = time.perf_counter()
+            self.process = subprocess.Popen(
+                command, stdout=output, stderr=output, cwd=self.folder, env=plain_environment()
+            )
+        return began
+
+    def kill(self) -> None:
+        process, self.process = self.process, None
+        assert process is not None
+        process.kill()
+        process.wait()
 
     def stop(self) -> None:
         process, self.process = self.process, None
@@ -89,17 +103,19 @@ class Peer(ABC):
 class Penstock(Peer):
     name = "penstock"
 
+    def __init__(self, folder: Path | None = None, *, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(folder)
+        self.settings = dict(settings or {})
+
     def command(self) -> list[str]:
-        return [
-            str(Path(sys.executable).parent / "penstock"),
-            "serve",
-            "--set",
-            f"listeners=PLAINTEXT://127.0.0.1:{self.port}",
-            "--set",
-            f"log.dirs={self.folder / 'data'}",
-            "--set",
-            "group.initial.rebalance.delay.ms=0",
-        ]
+        settings = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "log.dirs": str(self.folder / "data"),
+            "group.initial.rebalance.delay.ms": "0",
+            **self.settings,
+        }
+        assignments = [word for pair in settings.items() for word in ("--set", "=".join(pair))]
+        return [str(Path(sys.executable).parent / "penstock"), "serve", *assignments]
 
 
 class ApacheKafka(Peer):
@@ -107,35 +123,36 @@ class ApacheKafka(Peer):
 
     name = "kafka"
 
+    def __init__(self, folder: Path | None = None, *, settings: Mapping[str, str] | None = None) -> None:
+        super().__init__(folder)
+        self.settings = dict(settings or {})
+
     def prepare(self) -> None:
-        controller = _free_port()
         properties = self.folder / "server.properties"
         if properties.exists():
             return
-        properties.write_text(
-            "\n".join(
-                [
-                    "process.roles=broker,controller",
-                    "node.id=1",
-                    f"controller.quorum.voters=1@127.0.0.1:{controller}",
-                    f"listeners=PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
-                    f"advertised.listeners=PLAINTEXT://127.0.0.1:{self.port}",
-                    "controller.listener.names=CONTROLLER",
-                    "inter.broker.listener.name=PLAINTEXT",
-                    f"log.dirs={self.folder / 'data'}",
-                    "offsets.topic.replication.factor=1",
-                    "transaction.state.log.replication.factor=1",
-                    "transaction.state.log.min.isr=1",
-                    "share.coordinator.state.topic.replication.factor=1",
-                    "share.coordinator.state.topic.min.isr=1",
-                    "group.initial.rebalance.delay.ms=0",
-                    "log.segment.delete.delay.ms=0",  # deleted topics give their pages back at once, as with Penstock
-                    "",
-                ]
-            )
-        )
+        controller = free_port()
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "log.dirs": str(self.folder / "data"),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "log.segment.delete.delay.ms": "0",  # free the pages of deleted topics at once, as in Penstock
+            **self.settings,
+        }
+        properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         java(
-            ["kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAQ", "-c", str(properties)],
+            ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)],
             capture=True,
         )
 
@@ -161,11 +178,11 @@ def java(arguments: list[str], *, capture: bool = False, timeout_s: float = 600)
 
 
 def plain_environment() -> dict[str, str]:
-    """As in a shell where nobody switched Python's cache of compiled modules off."""
+    """The environment without PYTHONDONTWRITEBYTECODE, so that Python's bytecode cache is used."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

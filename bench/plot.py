@@ -1,4 +1,4 @@
-"""The ratios as a picture: one bar a line, to the right of 1 where Penstock is better."""
+"""Plots the ratios: one bar per line, to the right of 1 if Penstock is better."""
 
 from __future__ import annotations
 

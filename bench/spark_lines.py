@@ -1,8 +1,8 @@
-"""Pipelines side by side on one Penstock broker: our source and sink beside Spark's own Kafka connector, and Penstock
-Streams beside Java's Kafka Streams.
+"""Pipelines on one Penstock broker: our source and sink compared with Spark's own Kafka connector, and Penstock Streams
+compared with Kafka Streams.
 
-Each job runs in a process of its own (`bench.spark_runs`) with a Spark session of its own, one after another. Words are
-counted at two sizes, and the rate is that of the difference: what starting costs either side is not in it.
+Each job runs in its own process (`bench.spark_runs`) with its own Spark session, one after another. Word counts run at
+two sizes, and the rate is that of the difference, so that startup time is excluded.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def writes(peer: Peer) -> dict[str, float]:
 
 
 def small_batches(peer: Peer) -> dict[str, float]:
-    """What a micro-batch of 100 rows from topic to topic costs, beside one of Spark's own from nothing to nothing."""
+    """The cost of a micro-batch of 100 rows from topic to topic, compared with an empty micro-batch of Spark."""
     topic, port = new_name("small"), str(peer.port)
     _fill(peer, topic, SMALL_ROWS, partitions=2)
     _make(peer, f"{topic}-out", partitions=2)
@@ -118,8 +118,8 @@ def small_batches(peer: Peer) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How words are counted. The rate is that of the lines between `few` and `many`, of which there are enough to take
-    longer than what one start differs from the next."""
+    """A word count. The rate is that of the lines between `few` and `many`, which are enough to exceed the variation
+    of the startup time."""
 
     line: str
     vocabulary: int
@@ -129,7 +129,7 @@ class Count:
 
 
 def word_count(peer: Peer) -> dict[str, float]:
-    """Words a second that are counted and written, by either."""
+    """Words per second that are counted and written, by both."""
     figures = {}
     for count in (
         Count(COUNT, 1_000, 50_000, 1_050_000, 10_050_000),
@@ -161,7 +161,7 @@ def _fill_with_words(peer: Peer, lines: int, vocabulary: int) -> str:
     topic = _make(peer, INPUT, partitions=2)
     rng = random.Random(7)
     words = [f"word{number}" for number in range(vocabulary)]
-    # Lines come again, but only after each word has come many times.
+    # Lines are repeated, but only after each word has occurred many times.
     some = [" ".join(rng.choices(words, k=LINE_WORDS)).encode() for _ in range(min(lines, 10 * vocabulary))]
     with Producer(f"127.0.0.1:{peer.port}") as producer:
         for number in range(lines):
@@ -208,7 +208,7 @@ def _is_all_read(admin: Admin, group: str, topic: str) -> bool:
     try:
         lags = admin.group_lag(group)
     except errors.PenstockError:
-        return False  # it has not come yet
+        return False  # not there yet
     topics = {lag.partition.topic for lag in lags if lag.committed_offset is not None}
     return topic in topics and len(topics) > 1 and all(lag.lag == 0 for lag in lags)
 

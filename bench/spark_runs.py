@@ -139,7 +139,7 @@ def _durations(query: StreamingQuery) -> list[float]:
 
 
 def word_count(data_format: str, port: int, topic: str) -> float:
-    """Seconds that Penstock Streams takes to count the words of a topic, from before its start until all is written."""
+    """Seconds for a word count with Penstock Streams, from its start until all results are written."""
     from penstock.streams import App
 
     spark = session(data_format)

@@ -1,8 +1,8 @@
-"""Transactions: how many a second, how long a commit takes, and what reading committed records alone costs.
+"""Transactions: rate, commit latency, and the cost of read_committed.
 
-Producers are those of today (KIP-890): no requests but the writes and the end. A broker may still be busy with the end
-of a transaction when its producer begins the next one; what that costs is part of all figures but the latency of the
-end itself, which is what `commitTransaction` waits for when all writes are acknowledged.
+Producers use KIP-890: only Produce and EndTxn requests. A broker may still be writing markers when the producer starts
+its next transaction; that cost is part of all figures except the latency of EndTxn, for which `commitTransaction` waits
+after all writes are acknowledged.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import statistics
 import struct
 import time
 
-from bench.crowd import Crowd
+from bench.connections import ConnectionPool
 from bench.line import Group, Line
 from bench.peers import Peer
-from bench.transactors import Requests, Transactor
+from bench.transactional_producers import Requests, TransactionalProducer
 from bench.wire import VALUE_BYTES, VERSIONS, Wire, fetch_frame, new_name, next_offset
 from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.codec import codec
@@ -34,7 +34,8 @@ ODD_OFFSET = 0x5EED5EED5EED5EED  # found again in an encoded frame, to be replac
 
 
 def transactions(peer: Peer) -> dict[str, float]:
-    """Kafka lets a producer that comes too early wait for 20 ms; with many of them it is busy all the same."""
+    """Kafka delays a producer that starts the next transaction too early by 20 ms; with many producers it is busy all
+    the same."""
     return {
         ONE_PRODUCER: _transactions_per_s(peer, producers=1),
         TEN_PRODUCERS: _transactions_per_s(peer, producers=10),
@@ -45,31 +46,31 @@ def transactions(peer: Peer) -> dict[str, float]:
 def _transactions_per_s(peer: Peer, *, producers: int) -> float:
     """Each producer writes to a partition of its own."""
     topic = new_name("transactions")
-    with Crowd(peer.port, producers) as crowd, Wire(peer.port) as wire:
+    with ConnectionPool(peer.port, producers) as pool, Wire(peer.port) as wire:
         wire.create_topic(topic, partitions=producers)
-        transactors = [
-            Transactor(
+        clients = [
+            TransactionalProducer(
                 link, Requests(wire, new_name("producer"), topic, record_count=RECORDS, partition=number)
             )
-            for number, link in enumerate(crowd.links)
+            for number, link in enumerate(pool.links)
         ]
-        for transactor in transactors:
-            transactor.start()
-        crowd.run_for(TRANSACT_S / 2)
-        before = sum(transactor.count for transactor in transactors)
+        for client in clients:
+            client.start()
+        pool.run_for(TRANSACT_S / 2)
+        before = sum(client.count for client in clients)
         began = time.perf_counter()
-        crowd.run_for(TRANSACT_S)
-        done = sum(transactor.count for transactor in transactors) - before
+        pool.run_for(TRANSACT_S)
+        done = sum(client.count for client in clients) - before
         seconds = time.perf_counter() - began
-        _finish(crowd, transactors)
+        _finish(pool, clients)
         wire.delete_topic(topic)
     return done / seconds
 
 
 def commit_latency(peer: Peer) -> dict[str, float]:
-    """From the request until it is answered, and until one who waits for committed records gets them."""
+    """From the request until its response, and until a waiting read_committed consumer gets the records."""
     topic = new_name("commits")
-    answered, seen = [], []
+    completed, seen = [], []
     with Wire(peer.port) as wire, Wire(peer.port) as reader:
         wire.create_topic(topic)
         requests = Requests(wire, new_name("producer"), topic, record_count=RECORDS)
@@ -81,18 +82,18 @@ def commit_latency(peer: Peer) -> dict[str, float]:
             )
             began = time.perf_counter()
             wire.socket.sendall(requests.end())
-            answer = wire.answer()
+            response = wire.receive()
             ended = time.perf_counter()
-            records = _fetched(reader.answer())
+            records = _fetched(reader.receive())
             visible = time.perf_counter()
-            if not requests.is_ended(answer) or len(records) < RECORDS * VALUE_BYTES:
+            if not requests.is_ended(response) or len(records) < RECORDS * VALUE_BYTES:
                 raise RuntimeError("a transaction was not committed, or its records were not shown")
-            position += RECORDS + 1  # a marker stands behind them
-            answered.append(ended - began)
+            position += RECORDS + 1  # a marker follows them
+            completed.append(ended - began)
             seen.append(visible - began)
         wire.delete_topic(topic)
     return {
-        COMMIT: statistics.median(answered[WARMING_COMMITS:]) * 1e6,
+        COMMIT: statistics.median(completed[WARMING_COMMITS:]) * 1e6,
         SEEN: statistics.median(seen[WARMING_COMMITS:]) * 1e6,
     }
 
@@ -100,20 +101,20 @@ def commit_latency(peer: Peer) -> dict[str, float]:
 def read_committed(peer: Peer) -> dict[str, float]:
     """One partition that many producers wrote to at once, one transaction of ten rolled back, read several times."""
     topic = new_name("read")
-    with Crowd(peer.port, READ_PRODUCERS) as crowd, Wire(peer.port) as wire:
+    with ConnectionPool(peer.port, READ_PRODUCERS) as pool, Wire(peer.port) as wire:
         wire.create_topic(topic)
-        transactors = [
-            Transactor(
+        clients = [
+            TransactionalProducer(
                 link,
                 Requests(wire, new_name("producer"), topic, record_count=READ_RECORDS),
                 abort_one_in=ABORT_ONE_IN,
             )
-            for link in crowd.links
+            for link in pool.links
         ]
-        for transactor in transactors:
-            transactor.start()
-        crowd.run_until(lambda: sum(transactor.count for transactor in transactors) >= READ_TRANSACTIONS)
-        _finish(crowd, transactors)
+        for client in clients:
+            client.start()
+        pool.run_until(lambda: sum(client.count for client in clients) >= READ_TRANSACTIONS)
+        _finish(pool, clients)
         end = wire.end_offset(topic)
         _read_all(wire, topic, end)
         began = time.perf_counter()
@@ -131,7 +132,7 @@ def _read_all(wire: Wire, topic: str, end: int) -> int:
     while offset < end:
         OFFSET.pack_into(frame, offset_at, offset)
         wire.socket.sendall(frame)
-        records = _fetched(wire.answer())
+        records = _fetched(wire.receive())
         following = next_offset(records, 0)
         if following is None:
             raise RuntimeError(f"no records at offset {offset} of {topic}, which ends at {end}")
@@ -140,8 +141,8 @@ def _read_all(wire: Wire, topic: str, end: int) -> int:
     return got_bytes
 
 
-def _fetched(answer: memoryview) -> memoryview:
-    response, _ = codec(api(ApiKey.FETCH).response_class(), VERSIONS[ApiKey.FETCH]).decode(answer, 5)
+def _fetched(received: memoryview) -> memoryview:
+    response, _ = codec(api(ApiKey.FETCH).response_class(), VERSIONS[ApiKey.FETCH]).decode(received, 5)
     partition = response.responses[0].partitions[0]
     if partition.error_code:
         raise RuntimeError(f"a fetch was refused: {partition.error_code!r}")
@@ -153,14 +154,14 @@ def _write(wire: Wire, requests: Requests) -> None:
     is_written = False
     while not is_written:
         wire.socket.sendall(requests.write)
-        is_written = requests.is_written(wire.answer())
+        is_written = requests.is_written(wire.receive())
 
 
-def _finish(crowd: Crowd, transactors: list[Transactor]) -> None:
+def _finish(pool: ConnectionPool, clients: list[TransactionalProducer]) -> None:
     """No transaction is left open."""
-    for transactor in transactors:
-        transactor.is_stopping = True
-    crowd.run_until(lambda: all(transactor.is_idle for transactor in transactors))
+    for client in clients:
+        client.is_stopping = True
+    pool.run_until(lambda: all(client.is_idle for client in clients))
 
 
 ONE_PRODUCER = "transactions of 10 records, one producer"

@@ -1,7 +1,7 @@
-"""A raw client: requests built beforehand, sent down a blocking socket, answers only counted.
+"""A raw client: prepared requests on a blocking socket, and responses that are only counted.
 
-The same bytes go to every broker. What is measured is the broker, so this side does as little as it can: no decoding
-in a timed loop, one buffer, one thread.
+Every broker gets the same bytes. The broker is measured, so the client does as little as possible: no decoding in a
+timed loop, one buffer, one thread.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ VERSIONS = {  # versions that both brokers serve, with topic names rather than i
     ApiKey.CONSUMER_GROUP_HEARTBEAT: 1,
     ApiKey.CONSUMER_GROUP_DESCRIBE: 1,
     ApiKey.INIT_PRODUCER_ID: 5,
+    ApiKey.DESCRIBE_QUORUM: 2,
 }
 VALUE_BYTES = 100
 TIMEOUT_S = 120.0
-PROBES = 1000  # so many groups surely meet each of the 50 partitions in which groups are kept
+PROBES = 1000  # enough groups to reach each of the 50 partitions of `__consumer_offsets`
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Produce:
 
 
 def batch(batch_bytes: int, *, value_bytes: int = VALUE_BYTES) -> tuple[bytes, int]:
-    """A record batch of at most `batch_bytes`, but one record at least, and how many records it holds."""
+    """A record batch of at most `batch_bytes`, but at least one record, and its number of records."""
     now_ms = time.time_ns() // 1_000_000
     value = bytes(index % 256 for index in range(value_bytes))
     count = max(1, batch_bytes // value_bytes)
@@ -148,18 +149,18 @@ class Wire:
     ) -> None:
         self.socket.close()
 
-    # -- one request, one decoded answer
+    # -- single requests
 
     def ask(self, request: Any, key: ApiKey) -> Any:
         version = VERSIONS[key]
         self.socket.sendall(request_frame(request, key))
-        answer = self.answer()
+        received = self.receive()
         position = 4 + (1 if api(key).response_header_version(version) >= 1 else 0)
-        response, _ = codec(api(key).response_class(), version).decode(answer, position)
+        response, _ = codec(api(key).response_class(), version).decode(received, position)
         return response
 
-    def answer(self) -> memoryview:
-        """One whole answer without its length; valid until the next."""
+    def receive(self) -> memoryview:
+        """One whole response without its length; valid until the next call."""
         self._fill(0, 4)
         size = struct.unpack_from(">i", self._buffer)[0]
         if size > len(self._buffer):
@@ -181,18 +182,24 @@ class Wire:
         return self.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False), ApiKey.METADATA)
 
     def create_topic(self, name: str, *, partitions: int = 1) -> None:
+        """One replica, so that the broker of this connection leads it if it is alone."""
+        self.create_replicated_topic(name, partitions=partitions, replicas=1)
+        self._until(lambda: self._is_led(name, partitions) and self._takes_records(name))
+
+    def create_replicated_topic(self, name: str, *, partitions: int, replicas: int) -> None:
+        """Only that: its leaders may be other brokers."""
         topic = CreatableTopic(
             name=name,
             num_partitions=partitions,
-            replication_factor=1,
+            replication_factor=replicas,
             assignments=[],
             configs=[CreatableTopicConfig(name="file.delete.delay.ms", value="0")],
         )
         response = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), ApiKey.CREATE_TOPICS)
         result = response.topics[0]
-        if result.error_code:
+        # A broker may repeat a forwarded request whose outcome it does not know. The name is new, so the topic is ours.
+        if result.error_code and result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise RuntimeError(f"cannot create {name}: {result.error_code!r} {result.error_message}")
-        self._until(lambda: self._is_led(name, partitions) and self._takes_records(name))
 
     def delete_topic(self, name: str) -> None:
         """Make room: unwritten pages of a deleted file need not reach the disk and slow the next round down."""
@@ -212,7 +219,7 @@ class Wire:
         return int(response.topics[0].partitions[0].offset)
 
     def await_coordinator(self) -> None:
-        """Until groups are served, whatever partition of the internal topic is theirs: the first question makes it."""
+        """Wait until every partition of `__consumer_offsets` is served; the first request creates the topic."""
         names = [f"bench-probe-{number}" for number in range(PROBES)]
         where = FindCoordinatorRequest(key_type=0, coordinator_keys=names[:1])
         offsets = OffsetFetchRequest(
@@ -231,9 +238,9 @@ class Wire:
         return len(topic.partitions) == partitions and all(p.leader_id >= 0 for p in topic.partitions)
 
     def _takes_records(self, name: str) -> bool:
-        """Kafka tells of a leader some moments before that leader is ready."""
+        """Kafka announces a leader shortly before that leader is ready."""
         self.socket.sendall(produce(name, 1).frame)
-        return self._produce_error(self.answer()) == ErrorCode.NONE
+        return self.produce_error(self.receive()) == ErrorCode.NONE
 
     def _until(self, is_so: Callable[[], bool]) -> None:
         limit = time.perf_counter() + TIMEOUT_S
@@ -245,55 +252,55 @@ class Wire:
     # -- timed loops
 
     def pump(self, frame: bytes, *, requests: int, in_flight: int) -> float:
-        """Send `frame` again and again with so many unanswered at a time; seconds for all answers to be there."""
+        """Send `frame` repeatedly with a number of requests in flight; return the seconds until the last response."""
         send, receive, buffer = self.socket.sendall, self.socket.recv_into, self._view
         per_send = max(1, in_flight // 4) if len(frame) < 4096 else 1
         frames = frame * per_send
         began = time.perf_counter()
         send(frame * in_flight)
         sent = in_flight
-        # All answers to one frame have one size, so whole answers are counted by bytes.
+        # All responses to one frame have the same size, so they are counted by bytes.
         self._fill(0, 4)
-        answer_bytes = 4 + struct.unpack_from(">i", self._buffer)[0]
-        self._check_produced(answer_bytes)
-        received_bytes, answered = 0, 1
-        owed = 1
+        response_bytes = 4 + struct.unpack_from(">i", self._buffer)[0]
+        self._check_produced(response_bytes)
+        received_bytes, completed = 0, 1
+        outstanding = 1
         wanted = requests - 1
-        total_bytes = wanted * answer_bytes
+        total_bytes = wanted * response_bytes
         while received_bytes < total_bytes:
-            while owed >= per_send and sent + per_send <= requests:
+            while outstanding >= per_send and sent + per_send <= requests:
                 send(frames)
                 sent += per_send
-                owed -= per_send
-            if owed and requests - sent < per_send and sent < requests:
-                rest = min(owed, requests - sent)
+                outstanding -= per_send
+            if outstanding and requests - sent < per_send and sent < requests:
+                rest = min(outstanding, requests - sent)
                 send(frame * rest)
                 sent += rest
-                owed -= rest
+                outstanding -= rest
             got = receive(buffer)
             if not got:
                 raise ConnectionError("the broker closed the connection")
             received_bytes += got
-            now_answered = 1 + received_bytes // answer_bytes
-            owed += now_answered - answered
-            answered = now_answered
+            now_completed = 1 + received_bytes // response_bytes
+            outstanding += now_completed - completed
+            completed = now_completed
         return time.perf_counter() - began
 
-    def _check_produced(self, answer_bytes: int) -> None:
-        """Read the rest of the first answer and make sure that it is not a refusal."""
-        self._fill(0, answer_bytes - 4)
-        error = self._produce_error(self._view[: answer_bytes - 4])
+    def _check_produced(self, response_bytes: int) -> None:
+        """Read the rest of the first response and check that it is not an error."""
+        self._fill(0, response_bytes - 4)
+        error = self.produce_error(self._view[: response_bytes - 4])
         if error:
             raise RuntimeError(f"produce was refused: {error!r}")
 
-    def _produce_error(self, answer: memoryview) -> ErrorCode:
+    def produce_error(self, received: memoryview) -> ErrorCode:
         response_codec = codec(api(ApiKey.PRODUCE).response_class(), VERSIONS[ApiKey.PRODUCE])
-        response, _ = response_codec.decode(answer, 5)
+        response, _ = response_codec.decode(received, 5)
         error: ErrorCode = response.responses[0].partition_responses[0].error_code
         return error
 
     def round_trips(self, frame: bytes, *, requests: int) -> list[float]:
-        """Microseconds of each request when only one is under way."""
+        """Microseconds of each request, with one request in flight."""
         send, receive, buffer = self.socket.sendall, self.socket.recv_into, self._view
         clock = time.perf_counter_ns
         times = []
@@ -307,7 +314,7 @@ class Wire:
             times.append((clock() - began) / 1000)
         return times
 
-    def drain(self, topic: str, *, start_offset: int, total_bytes: int, per_answer_bytes: int) -> float:
+    def drain(self, topic: str, *, start_offset: int, total_bytes: int, per_response_bytes: int) -> float:
         """Fetch `total_bytes` from `start_offset` on, one request after the other; seconds."""
         frame = bytearray(fetch_frame(topic, start_offset))
         offset_at = frame.index(struct.pack(">q", start_offset), 20)
@@ -318,9 +325,9 @@ class Wire:
         while got_bytes < total_bytes:
             struct.pack_into(">q", frame, offset_at, offset)
             self.socket.sendall(frame)
-            answer = self.answer()
-            got_bytes += len(answer)
-            following = next_offset(answer, header_at)
+            response = self.receive()
+            got_bytes += len(response)
+            following = next_offset(response, header_at)
             if following is None:
                 raise RuntimeError(f"no records at offset {offset} of {topic}")
             offset = following
@@ -328,25 +335,25 @@ class Wire:
 
 
 def _first_batch_position(wire: Wire, frame: bytes) -> int:
-    """Where the records begin in an answer: the head before them has the same size every time in this benchmark."""
+    """The position of the records in a response: the header before them always has the same size here."""
     wire.socket.sendall(frame)
-    answer = wire.answer()
-    response, _ = codec(api(ApiKey.FETCH).response_class(), VERSIONS[ApiKey.FETCH]).decode(answer, 5)
+    received = wire.receive()
+    response, _ = codec(api(ApiKey.FETCH).response_class(), VERSIONS[ApiKey.FETCH]).decode(received, 5)
     partition = response.responses[0].partitions[0]
     if partition.error_code or not partition.records:
         raise RuntimeError(f"nothing to fetch: {partition.error_code!r}")
-    return bytes(answer[:4096]).index(bytes(partition.records[:61]))
+    return bytes(received[:4096]).index(bytes(partition.records[:61]))
 
 
-def next_offset(answer: memoryview, position: int) -> int | None:
-    """The offset after the last whole batch of an answer, hopping over batch headers."""
+def next_offset(response: memoryview, position: int) -> int | None:
+    """The offset after the last whole batch of a response, from the batch headers."""
     following = None
-    end = len(answer)
+    end = len(response)
     while position + 61 <= end:
-        base, length = struct.unpack_from(">qi", answer, position)
+        base, length = struct.unpack_from(">qi", response, position)
         if length <= 0 or position + 12 + length > end:
             break
-        following = base + struct.unpack_from(">i", answer, position + 23)[0] + 1
+        following = base + struct.unpack_from(">i", response, position + 23)[0] + 1
         position += 12 + length
     return following
 

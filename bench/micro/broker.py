@@ -1,9 +1,9 @@
-"""What a request costs between decoding and encoding, in microseconds: `python bench/micro/broker.py`.
+"""The cost of a request between decoding and encoding, in microseconds: `python bench/micro/broker.py`.
 
-The first table is the handler and the partition alone, over a log that does nothing: the budget is 12 us for a
-produce and 15 us for a fetch. The second has real logs under it, on the disk of the temporary folder, with CRC,
-write and index. The third is what grows with the number of partitions. Time is that of this thread alone, so
-that a busy machine disturbs less.
+The first table is only the handler and the partition, with a log that does nothing: the budget is 12 us for a produce
+and 15 us for a fetch. The second has real logs in the temporary directory, with CRC, write and index. The third shows
+costs that grow with the number of partitions. The time is that of this thread only, so that a busy machine disturbs
+less.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 from penstock.broker.broker import Broker
@@ -29,7 +30,7 @@ from penstock.protocol.messages.metadata import MetadataRequest
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.protocol.types import ZERO_UUID, Uuid
 from penstock.records import kernel
-from penstock.records.batch import place
+from penstock.records.batch import assign_offsets
 from penstock.replication.partition import Partition
 from penstock.replication.table import PartitionTable
 from penstock.runtime import Runtime
@@ -88,7 +89,7 @@ async def start_broker(folder: str) -> Broker:
         metadata=cache,
         partitions=table,
         logs=logs,
-        controller=nothing,
+        channel=nothing,
         groups=nothing,
         transactions=nothing,
         producer_ids=nothing,
@@ -124,21 +125,21 @@ def records() -> Iterator[object]:
 
 
 class NullLog:
-    """Accepts everything and keeps nothing; reads give always the same slice."""
+    """Accepts all appends and stores nothing; reads always return the same slice."""
 
     def __init__(self, real: Any) -> None:
-        self.volume = real.volume
+        self.io = real.io
         self.epochs = real.epochs
-        self.start_offset = self.end_offset = self.durable_end_offset = self.high_watermark = 0
-        self.on_durable = None
+        self.durability = SimpleNamespace(end_offset=0, on_advance=None)
+        self.start_offset = self.end_offset = self.high_watermark = 0
         self.first_unstable_offset = None
-        self._file = real.active_segment.file()
+        self._file = real.segments.active.file()
 
     def append(
         self, batches: Any, headers: Any, *, leader_epoch: int, now_ms: int, guard: object = None
     ) -> AppendInfo:
         first = self.end_offset
-        self.end_offset = self.durable_end_offset = first + headers[0].last_offset_delta + 1
+        self.end_offset = self.durability.end_offset = first + headers[0].last_offset_delta + 1
         return AppendInfo(first, self.end_offset - 1, -1, 0, False)
 
     def read(
@@ -152,7 +153,7 @@ def with_null_log(broker: Broker, real: Partition) -> None:
     partition = Partition("orders", 0, topic_id("orders"), node_id=NODE_ID, log=log, rules=real.rules)
     state = broker.metadata.image.topics.partition("orders", 0)
     assert state is not None
-    partition.lead(state)
+    partition.make_leader(state)
     held = broker.partitions._by_name["orders"]
     held[0] = partition
     small = batch(1, 100)
@@ -174,7 +175,7 @@ def with_real_log(broker: Broker, partition: Partition) -> None:
             number=5000,
         )
     fetches(broker)
-    file = partition.log.active_segment.file()
+    file = partition.log.segments.active.file()
     report("is_cached, a part of every large fetch", lambda: file.is_cached(position=0, size=1 << 20))
 
 
@@ -193,7 +194,7 @@ def fetches(broker: Broker) -> None:
 
 
 async def long_poll(broker: Broker, partition: Partition) -> None:
-    """A consumer that has read everything: its wait, the append that ends it, and the answer."""
+    """A consumer at the end of the log: its wait, the append that ends it, and the response."""
     view = batch(1, 100)
     request = ask_fetch(epoch=-1)
     wanted = request.topics[0].partitions[0]
@@ -244,7 +245,7 @@ def context(version: int) -> RequestContext:
 
 
 def ask_produce(view: memoryview) -> ProduceRequest:
-    place(view, 0, base_offset=0, leader_epoch=-1)  # the log wrote its own into them
+    assign_offsets(view, 0, base_offset=0, leader_epoch=-1)  # the log wrote its own into them
     data = PartitionProduceData(index=0, records=view)
     topic = TopicProduceData(name="orders", topic_id=topic_id("orders"), partition_data=[data])
     return ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic])

@@ -1,8 +1,8 @@
-"""What a request to a group costs from its frame to its answer, in microseconds: `python bench/micro/groups.py`.
+"""The cost of group requests from frame to response, in microseconds: `python bench/micro/groups.py`.
 
-A whole node serves them, with real logs in the temporary folder and everything but the network. The budget is 25 us
-for a commit of one offset, 12 if it comes with others, 1.2 us for each further offset, and 12 us for a heartbeat. Time
-is that of this thread alone, so that a busy machine disturbs less.
+A whole node handles them, with real logs in the temporary directory, but without the network. The budget is 25 us for a
+commit of one offset, 12 us if it is pipelined, 1.2 us for each further offset, and 12 us for a heartbeat. The time is
+that of this thread only, so that a busy machine disturbs less.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ VERSIONS = {
     ApiKey.FIND_COORDINATOR: 4,
     ApiKey.OFFSET_COMMIT: 9,
     ApiKey.HEARTBEAT: 4,
-    ApiKey.JOIN_GROUP: 3,  # the last in which a member is let in at once
+    ApiKey.JOIN_GROUP: 3,  # the last version in which a member joins with one request
     ApiKey.SYNC_GROUP: 5,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: 1,
 }
@@ -91,7 +91,7 @@ class Client:
             listener="PLAINTEXT",
             scratch=memoryview(bytearray(1 << 16)),
             frame_bytes_max=1 << 20,
-            now=lambda: 0.0,  # so that nobody else's turn comes
+            now=lambda: 0.0,  # so that no other task runs
         )
 
     async def prepare(self) -> None:
@@ -124,7 +124,7 @@ class Client:
         return str(joined.member_id)
 
     async def join_consumers(self, count: int) -> ConsumerGroupHeartbeatRequest:
-        """A group of so many; the heartbeat with which the last of them has nothing to say."""
+        """A group with this many members; returns the heartbeat of the last one."""
         for number in range(count):
             joined = await self.ask(
                 ConsumerGroupHeartbeatRequest(
@@ -152,7 +152,7 @@ class Client:
         print(f"{name:<50} {best:>10.2f}")
 
     def report_run(self, name: str, request: Any, number: int) -> None:
-        """Of requests that arrive together, with what the connection does for them."""
+        """Of pipelined requests, including the work of the connection."""
         asked = frame(request)
         arriving = (len(asked).to_bytes(4, "big") + asked) * RUN
 

@@ -1,8 +1,7 @@
-"""What encoding and decoding cost, in microseconds a message: `python bench/micro/protocol.py`.
+"""The cost of encoding and decoding, in microseconds per message: `python bench/micro/protocol.py`.
 
-The first table is the hot path of a broker, with one topic and one partition a request. The second one holds
-the tricks of the compiler beside what they replaced; a comment in the code that claims a gain names this
-file.
+The first table is the hot path of a broker, with one topic and one partition per request. The second one compares
+optimizations of the compiler with the code that they replaced. Comments in the code that claim a gain name this file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What the log costs besides the system call: appends, reads, a clean start.
+"""The cost of the log in addition to the system calls: appends, reads, a clean start.
 
     python bench/micro/storage.py [--folder DIR]
 
-Prints microseconds per call, best of several rounds. The folder should be on a memory file system, so that
-the disk does not drown what is measured.
+Prints microseconds per call, the best of several rounds. The folder should be on a memory file system, so that the disk
+does not dominate the measurement.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from collections.abc import Callable
 from penstock.protocol.types import random_uuid
 from penstock.records import kernel
 from penstock.records.batch import NewRecord
-from penstock.records.control import EndedTransaction, end_transaction_batch
+from penstock.records.control import TxnMarkerEntry, end_transaction_batch
 from penstock.runtime.clock import SystemClock
 from penstock.runtime.disk import RealDisk
 from penstock.runtime.workers import ThreadWorkers
 from penstock.storage.directory import LogDirectory
+from penstock.storage.directory_io import DirectoryIO, OpenFiles
 from penstock.storage.log import Log
 from penstock.storage.settings import LogSettings, StoreSettings
-from penstock.storage.volume import Descriptors, Volume
 
 CALLS = 20_000
 ROUNDS = 5
@@ -64,15 +64,15 @@ async def measure(folder: str) -> None:
 
 
 def open_directory(path: str) -> LogDirectory:
-    volume = Volume(
+    io = DirectoryIO(
         path,
         disk=RealDisk(),
         workers=ThreadWorkers(2),
         clock=SystemClock(),
         rng=random.Random(0),
-        descriptors=Descriptors(500),
+        open_files=OpenFiles(500),
     )
-    directory = LogDirectory(volume, settings=StoreSettings())
+    directory = LogDirectory(io, settings=StoreSettings())
     directory.open(cluster_id="bench", node_id=1)
     return directory
 
@@ -108,9 +108,9 @@ def time_transactions(log: Log) -> float:
         nonlocal count
         count += 1
         begun = header._replace(base_sequence=count)
-        guard = log.producers.guard(1, 0, count, is_version_2=False, now_ms=now_ms)
+        guard = log.producers.start_verification(1, 0, count, is_version_2=False, now_ms=now_ms)
         log.append(view, [begun], leader_epoch=0, now_ms=now_ms, guard=guard)
-        marker = EndedTransaction(1, 0, 0, count % 10 != 0, 1)
+        marker = TxnMarkerEntry(1, 0, 0, count % 10 != 0, 1)
         batch = memoryview(
             end_transaction_batch(
                 is_commit=marker.is_commit,
@@ -131,7 +131,7 @@ def time_aborted(log: Log) -> float:
 
     def one() -> None:
         offset = rng.randrange(log.end_offset - 2000)
-        log.aborted_transactions(offset, offset + 2000)
+        log.reader.aborted_transactions(offset, offset + 2000)
 
     return best(one, calls=2000)
 
@@ -155,7 +155,7 @@ def time_reads(log: Log) -> None:
         log.read(rng.randrange(end), max_bytes=1 << 20, end_offset=end, at_least_one=True)
 
     def by_time() -> None:
-        log.offset_for_timestamp(0, end_offset=end)
+        log.reader.offset_for_timestamp(0, end_offset=end)
 
     for name, work in (
         ("read at the tail", tail),

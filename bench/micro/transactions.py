@@ -1,9 +1,8 @@
-"""What the steps of a transaction cost from frame to answer, in microseconds: `python bench/micro/transactions.py`.
+"""The cost of the steps of a transaction from frame to response, in microseconds: `python bench/micro/transactions.py`.
 
-A whole node serves them, with real logs in the temporary folder and everything but the network. The budget is 250 us
-for a transaction of one batch, all told, and no more for a fetch of committed records than 10 us above one of all. What
-is told is a time that one of five stays below, so that a busy machine disturbs less. With `--profile` the calls that
-took longest follow.
+A whole node handles them, with real logs in the temporary directory, but without the network. The budget is 250 us in
+all for a transaction of one batch, and 10 us more for a read_committed fetch than for a read_uncommitted one. The
+figure is the 20th percentile, so that a busy machine disturbs less. `--profile` adds the most expensive calls.
 """
 
 from __future__ import annotations

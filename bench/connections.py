@@ -1,7 +1,7 @@
-"""Many connections in one thread: each has an owner that is told of its answers as they come.
+"""Many connections in one thread, with a callback per connection.
 
-For what one connection cannot measure: members that wait for one another, and load spread over connections as clients
-spread it. Answers are cut into frames here and nothing else is done with them, so that the broker is what is measured.
+For workloads that one connection cannot measure: members that wait for one another, and load on many connections.
+Responses are only split into frames here, so that the broker is measured and not the client.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from types import TracebackType
 from typing import Self
 
 READ_BYTES = 1 << 16
-STUCK_S = 60.0  # a broker that lets everybody wait for so long will not come back
+STUCK_S = 60.0  # a broker that does not respond for this long is stuck
 LENGTH = struct.Struct(">i")
 
 
 class Link:
-    """One connection. `on_answer` gets each answer without its length; the view is valid until it returns."""
+    """One connection. `on_response` gets each response without its length; the view is valid until it returns."""
 
-    __slots__ = ("_pending", "_send", "_socket", "fd", "on_answer", "on_read", "owed")
+    __slots__ = ("_pending", "_send", "_socket", "fd", "on_read", "on_response", "outstanding")
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.fd = self._socket.fileno()
         self._send = self._socket.sendall
-        self.owed = 0
-        """Answers that are still to come."""
-        self.on_answer: Callable[[memoryview], None] | None = None
+        self.outstanding = 0
+        """Outstanding responses."""
+        self.on_response: Callable[[memoryview], None] | None = None
         self.on_read: Callable[[], None] | None = None
-        """After the answers of one read: whoever sends something for each of them sends it in one go."""
+        """Called after the responses of one read, to send the next requests together."""
         self._pending = b""
 
     def send(self, frames: bytes | bytearray, count: int = 1) -> None:
-        self.owed += count
+        self.outstanding += count
         self._send(frames)
 
     def readable(self) -> None:
@@ -52,9 +52,9 @@ class Link:
             frame_end = position + 4 + LENGTH.unpack_from(data, position)[0]
             if frame_end > end:
                 break
-            self.owed -= 1
-            if self.on_answer is not None:
-                self.on_answer(view[position + 4 : frame_end])
+            self.outstanding -= 1
+            if self.on_response is not None:
+                self.on_response(view[position + 4 : frame_end])
             position = frame_end
         self._pending = data[position:]
         if self.on_read is not None:
@@ -64,8 +64,8 @@ class Link:
         self._socket.close()
 
 
-class Crowd:
-    """Connections to one broker, and what is to be done on them later."""
+class ConnectionPool:
+    """Connections to one broker, and delayed actions."""
 
     def __init__(self, port: int, size: int) -> None:
         self._poll = select.epoll()
@@ -91,19 +91,19 @@ class Crowd:
         for link in self.links:
             link.close()
 
-    def after_pace(self, pace_s: float, action: Callable[[], None]) -> None:
-        """Do `action` in `pace_s`, which is the same for everybody: what was asked for first comes first."""
+    def call_later(self, pace_s: float, action: Callable[[], None]) -> None:
+        """Call `action` in `pace_s`, which is the same for all calls, so that they run in order."""
         self._later.append((time.perf_counter() + pace_s, action))
 
-    def fall_silent(self) -> None:
-        """Say nothing more, and let the answers that are under way come in."""
+    def drain(self) -> None:
+        """Send nothing more, and wait for the outstanding responses."""
         self._later.clear()
         for link in self.links:
-            link.on_answer = link.on_read = None
-        self.run_until(lambda: not any(link.owed for link in self.links))
+            link.on_response = link.on_read = None
+        self.run_until(lambda: not any(link.outstanding for link in self.links))
 
     def turn(self, wait_s: float) -> None:
-        """Take the answers that are there, or come within `wait_s`, and do what is due."""
+        """Process the responses that arrive within `wait_s`, and run the actions that are due."""
         by_fd = self._by_fd
         for fd, _ in self._poll.poll(wait_s):
             by_fd[fd].readable()

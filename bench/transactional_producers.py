@@ -1,8 +1,8 @@
-"""Transactional producers on one connection each, as today's clients behave (KIP-890): write, end, and write again.
+"""Transactional producers (KIP-890) with one connection each: write, end, and write again.
 
-A partition is added by the first write to it (Produce v12), and every end raises the epoch (EndTxn v5). Requests are
-built beforehand; producer id and epoch are put into them, and the checksum over the batch is made anew, as every client
-must. A write that comes too early, while the end before it is still under way, is sent again at once.
+The first write adds a partition (Produce v12), and every end increments the epoch (EndTxn v5). Requests are prepared;
+producer id and epoch are written into them, and the CRC of the batch is computed again, as every client must. A write
+that is too early, while the previous transaction is still being ended, is retried at once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 import time
 
-from bench.crowd import Link
+from bench.connections import Link
 from bench.wire import VALUE_BYTES, Wire, request_frame
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
@@ -23,21 +23,21 @@ from penstock.records.batch import CRC_AT, CRC_START
 from penstock.records.crc import crc32c
 
 PRODUCE_VERSION = 12  # the first that adds partitions by itself, and the last that names topics
-END_VERSION = 5  # the first that tells the next epoch
+END_VERSION = 5  # the first version that returns the next epoch
 TIMEOUT_MS = 600_000  # a transaction may wait while the other broker has its turn
 PATIENCE_S = 60.0
 TRANSACTION = 1  # the type of key by which the coordinator of a transaction is found
-_ANSWER_AT = 5  # after correlation id and tagged fields
+_BODY_AT = 5  # after correlation id and tagged fields
 _PRODUCER_AT = 43  # of a batch: id and epoch
 _ODD_ID = 0x5EED5EED5EED5EED  # found again in an encoded frame, to be replaced there
 _ODD_BYTES = struct.pack(">q", _ODD_ID)
 _IDENTITY = struct.Struct(">qh")
 _ERROR = struct.Struct(">h")
 _CRC = struct.Struct(">I")
-_END_ANSWER = struct.Struct(">ihqh")  # throttle time, error, and the id and epoch to go on with
+_END_RESPONSE = struct.Struct(">ihqh")  # throttle time, error, and the id and epoch to go on with
 _TOO_EARLY = {
     ErrorCode.CONCURRENT_TRANSACTIONS,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,  # Kafka tells of a leader some moments before that leader is ready
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,  # Kafka announces a leader shortly before that leader is ready
 }
 
 
@@ -53,22 +53,22 @@ class Requests:
         self._ends = {commits: bytearray(_end_frame(transactional_id, commits)) for commits in (True, False)}
         self._end_at = self._ends[True].index(_ODD_BYTES)
         # Of the only partition of the only topic: behind two lengths, the topic's name, and the partition's number.
-        self._error_at = _ANSWER_AT + 1 + 1 + len(topic) + 1 + 4
+        self._error_at = _BODY_AT + 1 + 1 + len(topic) + 1 + 4
         self._become(*_identify(wire, transactional_id))
 
     def end(self, *, commits: bool = True) -> bytearray:
         return self._ends[commits]
 
-    def is_written(self, answer: memoryview) -> bool:
+    def is_written(self, response: memoryview) -> bool:
         """False where it came too early."""
-        (error,) = _ERROR.unpack_from(answer, self._error_at)
+        (error,) = _ERROR.unpack_from(response, self._error_at)
         if error and error not in _TOO_EARLY:
             raise RuntimeError(f"a write was refused: {ErrorCode(error)!r}")
         return not error
 
-    def is_ended(self, answer: memoryview) -> bool:
+    def is_ended(self, response: memoryview) -> bool:
         """False where it came too early; else the next requests are those of the next epoch."""
-        _, error, producer_id, epoch = _END_ANSWER.unpack_from(answer, _ANSWER_AT)
+        _, error, producer_id, epoch = _END_RESPONSE.unpack_from(response, _BODY_AT)
         if error and error not in _TOO_EARLY:
             raise RuntimeError(f"an end was refused: {ErrorCode(error)!r}")
         if not error:
@@ -76,7 +76,7 @@ class Requests:
         return not error
 
     def _become(self, producer_id: int, epoch: int) -> None:
-        """Sequences begin anew with every epoch, so that nothing else has to change."""
+        """Sequences start at 0 in every epoch, so nothing else has to change."""
         write, at = self.write, self._batch_at
         _IDENTITY.pack_into(write, at + _PRODUCER_AT, producer_id, epoch)
         _CRC.pack_into(write, at + CRC_AT, crc32c(write[at + CRC_START : self._batch_end]))
@@ -84,7 +84,7 @@ class Requests:
             _IDENTITY.pack_into(end, self._end_at, producer_id, epoch)
 
 
-class Transactor:
+class TransactionalProducer:
     """Transactions of one batch, one after the other; one of `abort_one_in` is rolled back."""
 
     def __init__(self, link: Link, requests: Requests, *, abort_one_in: int = 0) -> None:
@@ -97,18 +97,18 @@ class Transactor:
         self._abort_one_in = abort_one_in
 
     def start(self) -> None:
-        self._link.on_answer = self._written
+        self._link.on_response = self._written
         self._link.send(self._requests.write)
 
-    def _written(self, answer: memoryview) -> None:
-        if self._requests.is_written(answer):
-            self._link.on_answer = self._ended
+    def _written(self, response: memoryview) -> None:
+        if self._requests.is_written(response):
+            self._link.on_response = self._ended
             self._send_end()
         else:
             self._link.send(self._requests.write)
 
-    def _ended(self, answer: memoryview) -> None:
-        if not self._requests.is_ended(answer):
+    def _ended(self, response: memoryview) -> None:
+        if not self._requests.is_ended(response):
             self._send_end()
             return
         self.count += 1
@@ -129,11 +129,11 @@ def _identify(wire: Wire, transactional_id: str) -> tuple[int, int]:
     limit = time.perf_counter() + PATIENCE_S
     while True:
         wire.ask(where, ApiKey.FIND_COORDINATOR)
-        answer = wire.ask(request, ApiKey.INIT_PRODUCER_ID)
-        if answer.error_code == ErrorCode.NONE:
-            return answer.producer_id, answer.producer_epoch
+        response = wire.ask(request, ApiKey.INIT_PRODUCER_ID)
+        if response.error_code == ErrorCode.NONE:
+            return response.producer_id, response.producer_epoch
         if time.perf_counter() > limit:
-            raise RuntimeError(f"there is no producer id: {answer.error_code!r}")
+            raise RuntimeError(f"there is no producer id: {response.error_code!r}")
         time.sleep(0.01)
 
 
