@@ -1,4 +1,4 @@
-# Every target prepares what it needs, does nothing twice, and leaves all it fetched in .venv and .cache.
+# Every target installs what it needs, once, and keeps all downloads in .venv and .cache.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -13,77 +13,81 @@ KAFKA := $(CACHE)/kafka
 PROGRAMS := $(CACHE)/programs
 JAVA_SOURCES := $(wildcard tests/compat/java/*.java)
 
-# How much of it: `make torture ROUNDS=20`, `make simulate SEEDS=5000`, `make test TESTS=tests/unit`, `make run SECONDS=20`.
+# Options: `make torture ROUNDS=20`, `make simulate SEEDS=5000`, `make test TESTS=tests/unit`,
+# `make run SECONDS=20`, `make run NODES=3`.
 ROUNDS ?= 100
 SEEDS ?= 1000
 FROM ?= 0
 TESTS ?= tests
 WORKERS ?= 2
 SECONDS ?=
+NODES ?=
 
-# ---------------------------------------------------------------------------------------------- to use
+# ---------------------------------------------------------------------------------------------- for users
 
 .PHONY: help
-help: ## what there is to make
+help: ## show this help
 	@echo "Penstock: an event streaming platform that speaks Kafka's protocol"
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: install
-install: $(VENV)/.installed ## a .venv with everything, and the kernel compiled
+install: $(VENV)/.installed ## create .venv with all dependencies and compile the kernel
 
 .PHONY: run
-run: install java ## a broker, live orders, a Spark pipeline over them, until Ctrl-C (SECONDS=60: ends by itself)
-	@$(BIN)/penstock demo $(if $(SECONDS),--seconds $(SECONDS))
+run: install java ## start a broker, live orders and a Spark pipeline, until Ctrl-C (SECONDS=60, NODES=3)
+	@$(BIN)/penstock demo $(if $(SECONDS),--seconds $(SECONDS)) $(if $(NODES),--nodes $(NODES))
 
 .PHONY: test
-test: install test-tools ## all tests, with real clients and a real Apache Kafka (TESTS=tests/unit: some)
+test: install test-tools ## run all tests, with real clients and a real Apache Kafka (TESTS=tests/unit: only these)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(TESTS) $(PYTEST_OPTIONS)
 
 .PHONY: lint
-lint: install ## style, types and the layers of the house
+lint: install ## check style, types and import layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
 .PHONY: bench
-bench: install $(KAFKA)/.jars ## Penstock and Apache Kafka side by side, as ratios of one run
+bench: install $(KAFKA)/.jars ## compare Penstock with Apache Kafka in one run, as ratios
 	@$(BIN)/python -m bench $(BENCH_OPTIONS)
 
 .PHONY: dist
-dist: install ## a source distribution and a wheel, in dist/
+dist: install ## build a source distribution and a wheel in dist/
 	@rm -rf dist
 	@$(BIN)/python -m build --outdir dist .
 	@ls -l dist
 
 .PHONY: torture
-torture: install $(KAFKA)/classes/.compiled ## kill -9 under load, again and again: nothing lost, nothing twice (ROUNDS=100, SEED=n, OF=groups; OF=spark MINUTES=5 QUERIES=counting)
+torture: install $(KAFKA)/classes/.compiled ## kill -9 under load, many rounds: no record lost or duplicated (ROUNDS=100, SEED=n, OF=groups, OF=cluster, OF=partitions; OF=spark MINUTES=5 QUERIES=counting)
+	@.ci/need ip:iproute2
 	@PYTHONPATH=src:tests $(BIN)/python -m torture --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(if $(OF),--of $(OF)) \
 	  $(if $(MINUTES),--minutes $(MINUTES)) $(if $(QUERIES),--queries $(QUERIES))
 
 .PHONY: simulate
-simulate: install ## whole nodes on a simulated clock, network and disk (SEEDS=1000 FROM=0, or SEED=n for one)
+simulate: install ## run whole nodes and clusters on a simulated clock, network and disk (SEEDS=1000 FROM=0, or SEED=n; OF=nodes, OF=clusters)
 	@$(BIN)/python -m pytest $(if $(SEED),--seed $(SEED),-n $(WORKERS) --seeds $(SEEDS) --seed $(FROM)) \
-	  tests/simulation/test_promises.py::test_every_promise_is_kept $(PYTEST_OPTIONS)
+	  $(if $(filter clusters,$(OF)),,tests/simulation/test_promises.py::test_every_promise_is_kept) \
+	  $(if $(filter nodes,$(OF)),,tests/simulation/test_clusters.py::test_every_promise_of_a_cluster_is_kept) $(PYTEST_OPTIONS)
 
 .PHONY: explore
-explore: install test-tools ## tests of properties with other input each time (ROUNDS=20: so often)
+explore: install test-tools ## run property tests with new random input (ROUNDS=20: twenty times)
 	@for round in $$(seq $(ROUNDS)); do \
 	  HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis tests/unit -q $(PYTEST_OPTIONS) || exit 1; \
 	done
 
 .PHONY: clean
-clean: ## remove what was installed, fetched and built
+clean: ## remove everything installed, downloaded or built
 	rm -rf $(VENV) $(CACHE) build dist bench/results .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name '*.egg-info' -prune -exec rm -rf {} +
 	find src tests -name __pycache__ -prune -exec rm -rf {} +
 	rm -f src/penstock/records/*.c src/penstock/records/*.so
 
-# ---------------------------------------------------------------------------------------- the parts of it
+# ---------------------------------------------------------------------------------------- internal targets
 
 $(VENV)/.installed: pyproject.toml setup.py $(wildcard src/penstock/records/*.pyx src/penstock/records/*.pxd)
-	@echo "installing into $(VENV): PySpark and what else is needed, and the kernel is compiled; minutes, the first time ..."
+	@echo "installing into $(VENV): PySpark, other dependencies and the compiled kernel; takes minutes the first time ..."
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || .ci/need :python3-venv
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -91,13 +95,13 @@ $(VENV)/.installed: pyproject.toml setup.py $(wildcard src/penstock/records/*.py
 	@$(BIN)/python -m pip install --progress-bar off --disable-pip-version-check --editable '.[dev]' | .ci/progress
 	@touch $@
 
-# What Spark runs on. Where it cannot be installed, `penstock demo` says so and shows the rest.
+# Spark needs Java. If it cannot be installed, `penstock demo` says so and runs without the pipeline.
 .PHONY: java
 java: install
 	@$(BIN)/python -m penstock.spark.java >/dev/null 2>&1 || .ci/need :default-jre-headless || true
 
-# What tests with real clients need: kcat, a JDK, Kafka's jars and our few classes over them, a client of 2019, the
-# clients of Node and Go; and the type checker of editors, for programs that use the client.
+# For tests with real clients: kcat, a JDK, Kafka's jars and our few Java classes, kafka-python of 2019, the clients of
+# Node and Go, and pyright, the type checker of many editors.
 .PHONY: test-tools
 test-tools: $(KAFKA)/.jars $(KAFKA)/classes/.compiled $(CACHE)/kafka-python-1.4.7/.installed \
   $(PROGRAMS)/kafkajs/.installed $(PROGRAMS)/franz-go/members $(PROGRAMS)/pyright/.installed
@@ -105,19 +109,19 @@ test-tools: $(KAFKA)/.jars $(KAFKA)/classes/.compiled $(CACHE)/kafka-python-1.4.
 
 $(KAFKA)/.jars: tests/compat/java/pom.xml
 	@.ci/need java:default-jdk-headless mvn:maven
-	@echo "fetching Apache Kafka's jars ..."
+	@echo "downloading Apache Kafka's jars ..."
 	@rm -rf $(KAFKA)/libs $(KAFKA)/old $(KAFKA)/spark
 	@mvn --quiet --batch-mode -Dstyle.color=never --file $< generate-resources -Dcache=$(CURDIR)/$(KAFKA)
 	@touch $@
 
 $(KAFKA)/classes/.compiled: $(JAVA_SOURCES) $(KAFKA)/.jars
 	@.ci/need javac:default-jdk-headless
-	@echo "compiling classes over them ..."
+	@echo "compiling the Java test classes ..."
 	@mkdir -p $(@D)
 	@javac -nowarn -d $(@D) -cp '$(KAFKA)/libs/*' $(JAVA_SOURCES)
 	@touch $@
 
-# With what it could use in its day: codecs, and `six` in place of its own copy, which Python 3.12 cannot import.
+# With its optional codecs, and `six` instead of its vendored copy, which Python 3.12 cannot import.
 $(CACHE)/kafka-python-1.4.7/.installed: Makefile
 	@echo "installing kafka-python 1.4.7 ..."
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)

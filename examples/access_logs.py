@@ -1,9 +1,10 @@
-"""Log analytics into Parquet: lines of a web server's log become columns in files that any tool reads.
+"""Log analytics to Parquet: lines of a web server's log become columns in files that any tool can read.
 
     penstock pipeline run examples/access_logs.py
     python -c "import pandas; print(pandas.read_parquet('access-logs').groupby('status').size())"
 
-Files lie in folders by hour. A line that is no log line is kept, too: its columns are empty, and `line` has the text.
+There is one folder per hour. Lines that do not match the log format are kept with empty columns and their text in
+`line`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A change stream joined as a table: every order meets its customer as he was when it came.
+"""A change stream as a table: each order is joined with the current state of its customer.
 
     penstock pipeline run examples/change_stream.py
 
-The topic `customers` holds changes, as a database's log would tell them: the latest record of a key is the customer,
-and one without a value is a customer who has gone. Orders are a stream; the customer at that time is joined to each.
+The topic `customers` holds changes, like the change log of a database: the latest record of a key is the customer,
+and a record without a value deletes it. Orders are a stream.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Order(TypedDict):
 
 
 def delivery(order: Order, customer: Customer | None) -> dict[str, object]:
-    """What is written for an order; a customer whom nobody knows has to be asked."""
+    """The delivery of an order. An unknown customer has no name and city."""
     if customer is None:
         return {"item": order["item"], "to": None, "city": "unknown"}
     return {"item": order["item"], "to": customer["name"], "city": customer["city"]}

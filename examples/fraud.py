@@ -1,9 +1,9 @@
-"""Fraud rules with state: what a card did before decides whether its next payment is suspicious.
+"""Fraud rules with state: the history of a card decides whether its next payment is suspicious.
 
     penstock pipeline run examples/fraud.py
 
-Three rules, in plain Python, over a card's own memory: too many payments within a minute, a payment far above what the
-card usually pays, and payments in two countries too soon after each other.
+Three rules in plain Python: too many payments within a minute, a payment far above the card's average, and payments
+in two countries within a short time.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ BROKERS = {"kafka.bootstrap.servers": os.environ.get("PENSTOCK_BOOTSTRAP_SERVERS
 PAYMENT = "cents long, country string, ms long"
 MINUTE_MS = 60_000
 PAYMENTS_MAX = 3  # within a minute
-FACTOR_MAX = 10  # above the mean of what the card has paid
-TRAVEL_MS = 10 * MINUTE_MS  # nobody pays in two countries within this
+FACTOR_MAX = 10  # times the average payment of the card
+TRAVEL_MS = 10 * MINUTE_MS  # payments in two countries within this time are suspicious
 MEMORY = "recent array<long>, paid long, payments long, country string, last long"
 
 
 class Rules(StatefulProcessor):
-    """Judges the payments of one card after the other; Spark keeps the memory of each."""
+    """Checks the payments of each card. Spark stores the state of each card."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.memory = handle.getValueState("memory", MEMORY)

@@ -1,8 +1,7 @@
-"""Data for the examples, live: `python examples/generate.py sessions` writes until Ctrl-C, or `--count` records.
+"""Live data for the examples: `python examples/generate.py sessions` writes until Ctrl-C, or `--count` records.
 
-Each generator is a function that yields `(topic, key, value, time in ms)` for ever; a seed makes it repeatable. Their
-own time goes with the clock, `rate` events a second: a broker refuses records from the future, and a window closes when
-its end has come.
+Each generator yields `(topic, key, value, time in ms)` forever; a seed makes it repeatable. Event times follow the
+clock at `rate` events a second, because a broker rejects records from the future and windows close by event time.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def lines(rng: random.Random, start_ms: int, rate: float) -> Iterator[Event]:
 
 
 def clicks(rng: random.Random, start_ms: int, rate: float) -> Iterator[Event]:
-    """As many users as it takes; each clicks on for a while, then rests for a minute or more."""
+    """Any number of users; each clicks for a while, then pauses for a minute or more."""
     users = max(1, round(rate * CLICK_SECONDS))
     due = [(start_ms + rng.randrange(round(CLICK_SECONDS * 1000)), user) for user in range(users)]
     heapq.heapify(due)
@@ -58,7 +57,7 @@ def clicks(rng: random.Random, start_ms: int, rate: float) -> Iterator[Event]:
 
 
 def payments(rng: random.Random, start_ms: int, rate: float) -> Iterator[Event]:
-    """Cards that pay now and then, mostly little and mostly at home."""
+    """Cards that pay now and then, mostly small amounts and mostly at home."""
     cards = max(1, round(rate * PAYMENT_SECONDS))
     for ms in times(start_ms, rate):
         card = rng.randrange(cards)
@@ -70,7 +69,7 @@ def payments(rng: random.Random, start_ms: int, rate: float) -> Iterator[Event]:
 
 
 def orders(rng: random.Random, start_ms: int, rate: float) -> Iterator[Event]:
-    """Customers who move, come and go, and what they order."""
+    """Customers who move, join and leave, and their orders."""
     for number, ms in enumerate(times(start_ms, rate)):
         name = f"customer-{rng.randrange(30)}"
         if number < 30 or rng.random() < 0.1:
@@ -106,16 +105,16 @@ GENERATORS: dict[str, Callable[[random.Random, int, float], Iterator[Event]]] = 
 
 
 def start_of(*, now_ms: int, count: int | None, rate: float) -> int:
-    """When the first event happens, so that the last one of a count happens about now."""
+    """The time of the first event, so that the last of `--count` events happens about now."""
     return now_ms if count is None else now_ms - round(count * 1000 / rate)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("example", choices=GENERATORS, help="the example whose data is wanted")
+    parser.add_argument("example", choices=GENERATORS, help="the example to generate data for")
     parser.add_argument("--brokers", default=os.environ.get("PENSTOCK_BOOTSTRAP_SERVERS", "localhost:9092"))
-    parser.add_argument("--count", type=int, help="so many records at once, of the time before now")
-    parser.add_argument("--rate", type=float, default=200.0, help="records a second, by their own times")
+    parser.add_argument("--count", type=int, help="write this many records at once, with past timestamps")
+    parser.add_argument("--rate", type=float, default=200.0, help="records per second of event time")
     said = parser.parse_args()
     start_ms = start_of(now_ms=time.time_ns() // 1_000_000, count=said.count, rate=said.rate)
     events = GENERATORS[said.example](random.Random(), start_ms, said.rate)

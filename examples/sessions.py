@@ -1,8 +1,8 @@
-"""Sessionised clicks: what one user does without a pause of thirty seconds is one visit, written when it is over.
+"""Sessions of clicks: the clicks of a user without a pause of thirty seconds are one visit, written when it ends.
 
     penstock pipeline run examples/sessions.py
 
-A click may come late by up to ten seconds. A visit is written once, exactly once, after its pause has passed for sure.
+A click may be up to ten seconds late. Each visit is written exactly once, when no more clicks can belong to it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LATENESS = "10 seconds"
 
 
 def pipeline(spark: SparkSession) -> DataStreamWriter:
-    # The key of a click is its user, the value the page; its time is the record's.
+    # The key of a click is the user, the value the page; the record's timestamp is the time of the click.
     clicks = (
         spark.readStream.format("penstock")
         .options(subscribe="clicks", startingOffsets="earliest", groupId="sessions", **BROKERS)

@@ -1,8 +1,8 @@
-"""Word count: lines in, how often each word was seen out, as a table that always holds the latest count.
+"""Word count: lines in, word counts out, as a table of the latest count of each word.
 
     penstock pipeline run examples/word_count.py
 
-It is written in `penstock.streams`, for people who think in streams and tables. `app.describe()` shows what it becomes.
+It uses `penstock.streams`, the streams and tables API. `app.describe()` shows the topology.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ app = App("word-count", brokers=BROKERS)
 words = app.stream("lines", value=str).map_values(str.lower).flat_map(str.split)
 counts = words.group_by_value().count(
     name="counts"
-)  # a table; its state is in RocksDB and in a topic of its own
+)  # a table; its state is in RocksDB and in a changelog topic
 counts.to("word-counts")
 
 if __name__ == "__main__":
