@@ -71,7 +71,7 @@ class ClusterClient:
             may_return=settings.get("metadata.recovery.strategy") == "rebootstrap",
             rng=self._random,
         )
-        self._retry = Backoff(
+        self.backoff = Backoff(
             settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms"), draw=self._random.random
         )
         self._transport = _transport(settings, network, self.clock, self._random, self._disconnected)
@@ -79,7 +79,7 @@ class ClusterClient:
             self,
             max_age_s=settings.get("metadata.max.age.ms") / 1000,
             patience_s=settings.get("metadata.recovery.rebootstrap.trigger.ms") / 1000,
-            backoff=self._retry,
+            backoff=self.backoff,
         )
         self._leader_wait = LeaderWait()
         self._coordinators = Coordinators()
@@ -406,7 +406,7 @@ class ClusterClient:
         return await repeat(
             attempt,
             deadline_ms=self.deadline() if deadline_ms is None else deadline_ms,
-            backoff=self._retry,
+            backoff=self.backoff,
             explain=partial(self._overdue, f"response to {what}"),
         )
 

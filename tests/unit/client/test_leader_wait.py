@@ -13,6 +13,7 @@ from penstock.client.cluster import Cluster, Node, PartitionInfo, Topic, TopicPa
 from penstock.client.cluster_client import ClusterClient
 from penstock.client.consumer.offset_finder import list_offsets
 from penstock.client.reachability import LeaderWait
+from penstock.runtime.backoff import Backoff
 
 LED, OFFLINE, GONE = (TopicPartition("orders", index) for index in range(3))
 ALL = (LED, OFFLINE, GONE)
@@ -72,6 +73,8 @@ class Client:
     """Replaces `ClusterClient`: node 1 does not respond, and the deadline has passed."""
 
     cluster = CLUSTER
+
+    backoff = Backoff(100, 100, jitter=0)
 
     class settings:
         @staticmethod

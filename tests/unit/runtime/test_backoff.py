@@ -10,7 +10,7 @@ from penstock.runtime.backoff import Backoff
 
 
 def test_there_is_no_wait_before_the_first_failure() -> None:
-    assert Backoff(100, 1000).wait_ms(0) == 0
+    assert Backoff(100, 1000, jitter=0).wait_ms(0) == 0
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def settings_of(options: Options) -> dict[str, str]:
     settings = client_settings(options)
     defaults = {
         "client.id": "perf-consumer-client",
-        "group.id": f"perf-consumer-{random.randrange(100_000)}",
+        "group.id": f"perf-consumer-{random.Random().randrange(100_000)}",
         "auto.offset.reset": "latest" if options.has("from-latest") else "earliest",
         "receive.buffer.bytes": options.text("socket-buffer-size"),
         "max.partition.fetch.bytes": options.text("fetch-size"),

@@ -28,7 +28,6 @@ from penstock.client.errors import ItemsFailed, PenstockError
 from penstock.client.responses import first_of
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode, UnsupportedField
-from penstock.runtime.backoff import Backoff
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -106,7 +105,7 @@ class Call:
         settings = client.settings
         self._request_timeout_ms: int = settings.get("request.timeout.ms")
         self._asks_controllers = bool(settings.get("bootstrap.controllers"))
-        self._backoff = Backoff(settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms"))
+        self._backoff = client.backoff
 
     def left_ms(self) -> int:
         """The milliseconds left until the deadline."""

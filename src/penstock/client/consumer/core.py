@@ -38,7 +38,6 @@ from penstock.client.group.types import Assigned, Event, GroupMetadata, Offset, 
 from penstock.client.settings import ConsumerSettings
 from penstock.protocol.errors import ErrorCode
 from penstock.records.batch import NO_LEADER_EPOCH
-from penstock.runtime.backoff import Backoff
 from penstock.runtime.clock import Clock
 from penstock.runtime.network import Network
 
@@ -75,7 +74,7 @@ class ConsumerCore:
         self.positions = Positions(
             ResetPolicy(settings.get("auto.offset.reset"), self.client.clock.wall_ms),
             has_group=self.group_id is not None,
-            backoff=Backoff(settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms")),
+            backoff=self.client.backoff,
         )
         fetch_settings = FetchSettings.of(settings, isolation_level=self._isolation_level)
         self.plan = FetchPlan(self.positions, fetch_settings, Decoding(settings).of)

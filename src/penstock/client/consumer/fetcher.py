@@ -18,7 +18,6 @@ from penstock.client.consumer.positions import Positions
 from penstock.client.consumer.tasks import supervised
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.messages.fetch import FetchRequest
-from penstock.runtime.backoff import Backoff
 
 IDS_VERSION = 13  # of Fetch: topics by id
 
@@ -44,7 +43,7 @@ class Fetcher:
         self._on_failure = on_failure
         settings = client.settings
         self._request_timeout_ms: int = settings.get("request.timeout.ms")
-        self._backoff = Backoff(settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms"))
+        self._backoff = client.backoff
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._wakeups: dict[int, asyncio.Event] = {}
         self._is_closed = False

@@ -24,7 +24,6 @@ from penstock.client.reachability import NAMED_MAX, why_no_leader
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.constants import LATEST_TIMESTAMP
 from penstock.protocol.errors import ErrorCode
-from penstock.runtime.backoff import Backoff
 
 logger = logging.getLogger(__name__)
 
@@ -254,8 +253,6 @@ async def _list_all(
     deadline_ms: int,
 ) -> None:
     """Fill `found`."""
-    settings = client.settings
-    backoff = Backoff(settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms"))
     failures = 0
     names = {partition.topic for partition in timestamps}
     await client.topics(names, deadline_ms=deadline_ms, patience_ms=TOPIC_PATIENCE_MS)
@@ -282,4 +279,6 @@ async def _list_all(
             raise _no_offsets(client, timestamps, found)
         client.mark_stale()
         failures += 1
-        await asyncio.sleep(min(backoff.wait_ms(failures), max(deadline_ms - client.now_ms(), 0)) / 1000)
+        await asyncio.sleep(
+            min(client.backoff.wait_ms(failures), max(deadline_ms - client.now_ms(), 0)) / 1000
+        )

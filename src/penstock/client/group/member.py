@@ -356,8 +356,7 @@ def _membership(settings: ClientSettings, rng: random.Random, client: ClusterCli
         "rack": settings.get("client.rack") or None,
         "poll_interval_ms": settings.get("max.poll.interval.ms"),
         "request_timeout_ms": settings.get("request.timeout.ms"),
-        "backoff_ms": settings.get("retry.backoff.ms"),
-        "backoff_max_ms": settings.get("retry.backoff.max.ms"),
+        "backoff": client.backoff,
         "with_internal_topics": not settings.get("exclude.internal.topics"),
     }
     if settings.get("group.protocol").lower() == "consumer":

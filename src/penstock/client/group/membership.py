@@ -51,8 +51,7 @@ class MembershipSettings:
     rack: str | None = None
     poll_interval_ms: int = 300_000
     request_timeout_ms: int = 30_000
-    backoff_ms: int = 100
-    backoff_max_ms: int = 1_000
+    backoff: Backoff = Backoff(100, 1_000, jitter=0)  # noqa: RUF009 - immutable
     with_internal_topics: bool = False
     """A pattern also matches internal topics."""
 
@@ -83,7 +82,7 @@ class Membership(ABC):
         self._is_poll_overdue = False
         self._ready_at_ms = now_ms
         self._failures = 0
-        self._backoff = Backoff(settings.backoff_ms, settings.backoff_max_ms)
+        self._backoff = settings.backoff
 
     # Called by the application
 

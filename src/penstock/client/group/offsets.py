@@ -32,7 +32,6 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from penstock.protocol.types import ZERO_UUID, Uuid
-from penstock.runtime.backoff import Backoff
 
 IDS_VERSION = 10
 NAMES_VERSION = 9
@@ -195,8 +194,6 @@ class GroupOffsets:
 
     async def _repeat(self, attempt: Callable[[], Awaitable[None]], deadline_ms: int, what: str) -> None:
         client = self._client
-        settings = client.settings
-        backoff = Backoff(settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms"))
         failures = 0
         reason: errors.PenstockError | None = None
         limit = asyncio.timeout_at(deadline_ms / 1000)
@@ -212,7 +209,7 @@ class GroupOffsets:
                             raise
                         reason = error
                     failures += 1
-                    await asyncio.sleep(backoff.wait_ms(failures) / 1000)
+                    await asyncio.sleep(client.backoff.wait_ms(failures) / 1000)
         except TimeoutError as error:
             if not limit.expired():
                 raise

@@ -35,7 +35,6 @@ from penstock.client.serializers import serialization_failed, serializer_of
 from penstock.client.settings import ProducerSettings
 from penstock.records.batch import Compression
 from penstock.records.producing import Intake, PartitionQueue, ProducerBatch, Receipt, TopicQueues
-from penstock.runtime.backoff import Backoff
 from penstock.runtime.clock import Clock
 from penstock.runtime.network import Network
 
@@ -88,7 +87,6 @@ class ProducerCore:
             is_one_at_a_time=in_flight_max == 1,
             idempotence=idempotence,
         )
-        backoff = Backoff(settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms"))
         compression = Compression[settings.get("compression.type").upper()]
         self.sender = Sender(
             self.client,
@@ -103,7 +101,7 @@ class ProducerCore:
                 level=_level(settings, compression),
                 availability_timeout_ms=settings.get("partitioner.availability.timeout.ms"),
             ),
-            backoff,
+            self.client.backoff,
             idempotence=idempotence,
             transactions=self.transactions,
             on_failure=self._note_failure,
@@ -116,7 +114,7 @@ class ProducerCore:
                 self.client,
                 self.transactions,
                 idempotence,
-                backoff,
+                self.client.backoff,
                 timeout_ms=settings.get("transaction.timeout.ms"),
                 is_two_phase=settings.get("transaction.two.phase.commit.enable"),
             )

@@ -163,7 +163,7 @@ def test_partitions_without_a_position_are_not_committed() -> None:
     from penstock.client.consumer.positions import Positions, ResetPolicy
     from penstock.runtime.backoff import Backoff
 
-    positions = Positions(ResetPolicy("earliest", lambda: 0), has_group=True, backoff=Backoff(1, 1))
+    positions = Positions(ResetPolicy("earliest", lambda: 0), has_group=True, backoff=Backoff(1, 1, jitter=0))
     positions.assign([P0, P1])
     positions.seek(P0, 5)
 

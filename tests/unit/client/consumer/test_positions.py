@@ -267,7 +267,7 @@ def test_parked_partitions_are_not_fetched(attribute: str, value: Any) -> None:
 
 
 def test_a_rewind_goes_to_the_last_commit_or_the_start() -> None:
-    positions = Positions(ResetPolicy("latest", lambda: 0), has_group=True, backoff=Backoff(1, 1))
+    positions = Positions(ResetPolicy("latest", lambda: 0), has_group=True, backoff=Backoff(1, 1, jitter=0))
     committed, begun, untouched = (TopicPartition("orders", index) for index in range(3))
     positions.assign([committed, begun, untouched])
     for partition in (committed, begun, untouched):
@@ -285,7 +285,7 @@ def test_a_rewind_goes_to_the_last_commit_or_the_start() -> None:
 
 
 def test_a_rewind_after_truncation_returns_uncommitted_records() -> None:
-    positions = Positions(ResetPolicy("earliest", lambda: 0), has_group=True, backoff=Backoff(1, 1))
+    positions = Positions(ResetPolicy("earliest", lambda: 0), has_group=True, backoff=Backoff(1, 1, jitter=0))
     partition = TopicPartition("orders", 0)
     positions.assign([partition])
     positions.seek(partition, 10, 2)

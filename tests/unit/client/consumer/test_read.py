@@ -21,7 +21,7 @@ P0, P1, P2 = TopicPartition("orders", 0), TopicPartition("bills", 1), TopicParti
 
 @pytest.fixture
 def positions() -> Positions:
-    made = Positions(ResetPolicy("earliest", lambda: 0), has_group=False, backoff=Backoff(1, 1))
+    made = Positions(ResetPolicy("earliest", lambda: 0), has_group=False, backoff=Backoff(1, 1, jitter=0))
     made.assign([P0, P1, P2])
     for partition in (P0, P1, P2):
         made.seek(partition, 0)
@@ -65,7 +65,9 @@ def test_a_read_of_many_partitions_checks_each_a_few_times(
 ) -> None:
     """It looked at all of them for each portion: reading 5,000 partitions took 13 s of CPU."""
     partitions = [TopicPartition("orders", index) for index in range(100)]
-    positions = Positions(ResetPolicy("earliest", lambda: 0), has_group=False, backoff=Backoff(1, 1))
+    positions = Positions(
+        ResetPolicy("earliest", lambda: 0), has_group=False, backoff=Backoff(1, 1, jitter=0)
+    )
     positions.assign(partitions)
     for partition in partitions:
         positions.seek(partition, 0)

@@ -12,7 +12,6 @@ from penstock.client import errors
 from penstock.client.cluster import Cluster, PartitionInfo, Topic, TopicPartition
 from penstock.client.group.offsets import GroupOffsets, commit_request, fetch_request, read_commit, read_fetch
 from penstock.client.group.types import GroupMetadata, Offset
-from penstock.client.settings import ConsumerSettings
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.codec import codec
 from penstock.protocol.errors import ErrorCode
@@ -32,6 +31,7 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from penstock.protocol.types import Uuid
+from penstock.runtime.backoff import Backoff
 from simulator.loop import VirtualLoop, run_virtual
 
 TOPIC_ID = Uuid(b"orders..........")
@@ -124,7 +124,7 @@ class Broker:
 
     def __init__(self, *answers: Answer, last_version: int = 10) -> None:
         self.answers = list(answers)
-        self.settings = ConsumerSettings.of(None, {}, {"group_id": "billing"})
+        self.backoff = Backoff(100, 1000, jitter=0)
         self.cluster = CLUSTER
         self.last_version = last_version
         self.asked: list[tuple[Any, int]] = []
