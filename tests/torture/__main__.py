@@ -163,6 +163,8 @@ def _torture_cluster(
         f"{report.rounds} rounds in {time.monotonic() - started:.0f} s: {report.acknowledged:,} records acknowledged, "
         f"{report.transformed:,} transformed, at most {report.longest_gap_s:.1f} s without an acknowledgement"
     )
+    if report.restarted:
+        _say(f"restarted, because they hung: {', '.join(report.restarted)}")
     return _conclude(
         report.faults, "no acknowledged record is missing, duplicate or out of order; outputs match inputs"
     )

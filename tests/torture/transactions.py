@@ -72,6 +72,14 @@ class MonitoredPipeline:
     def failures(self) -> list[str]:
         return self.pipeline.tally.failed
 
+    def reads(self, count: int) -> bool:
+        """Whether the output reaches this many records in time."""
+        try:
+            self.reader.read_until(count, errors=self.failures)
+        except AssertionError:
+            return False
+        return True
+
     def faults(self, bootstrap: str, written: Input) -> list[str]:
         """After all input is transformed and the pipeline stopped."""
         found = read_all(bootstrap, self.target, INPUT_PARTITION_COUNT, isolation="read_committed")

@@ -36,6 +36,8 @@ class Client:
     transformer_count: int = 2
     """Transformers per group. A client that commits offsets without group metadata cannot be fenced, so it has only
     one."""
+    may_hang: bool = False
+    """librdkafka 2.16 may wait forever for a group coordinator that was fenced during `send_offsets_to_transaction`."""
 
     def __str__(self) -> str:
         return self.name
@@ -75,6 +77,10 @@ class Pipeline:
         """Kill one in the middle of its work; its replacement has the same transactional id."""
         self._running[number].kill()
         self._start(number)
+
+    def restart(self) -> None:
+        for number in list(self._running):
+            self.replace(number)
 
     def stop(self) -> None:
         for transformer in self._running.values():
@@ -157,11 +163,13 @@ CONFLUENT = Client(
     "confluent",
     python("confluent_transformer.py"),
     {**LIBRDKAFKA, "partition.assignment.strategy": "cooperative-sticky"},
+    may_hang=True,
 )
 CONFLUENT_NEW = Client(
     "confluent-consumer",
     python("confluent_transformer.py"),
     {"group.protocol": "consumer", "fetch.wait.max.ms": 50},
+    may_hang=True,
 )
 JAVA_CLASSIC = Client("java", _java(), {**JAVA, "group.protocol": "classic"})
 JAVA_NEW = Client("java-consumer", _java(), {"group.protocol": "consumer", "fetch.max.wait.ms": "50"})
