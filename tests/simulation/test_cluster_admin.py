@@ -15,7 +15,9 @@ from penstock.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.messages.describe_cluster import DescribeClusterRequest
 from penstock.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -33,6 +35,7 @@ from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from penstock.protocol.types import ZERO_UUID
 from simulator.cluster import COMBINED, CONTROLLER_PORT, SimulatedCluster, host_of
 from simulator.clusters.inside import active_controller
 
@@ -111,6 +114,34 @@ def test_every_broker_carries_out_the_requests_of_administrators(roles: dict[int
         assert len(producer_ids) == len(cluster.broker_ids)
 
     run(scenario, roles=roles)
+
+
+def test_a_client_sees_its_change_of_a_topic_at_the_broker_that_answered() -> None:
+    async def scenario(cluster: SimulatedCluster) -> None:
+        for node_id in cluster.broker_ids:
+            client = await cluster.connect(node_id)
+            name = f"t{node_id}"
+            look_up = MetadataRequest(
+                topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
+            )
+            assert await created(client, creation(name, replicas=2)) is ErrorCode.NONE
+
+            more = CreatePartitionsTopic(name=name, count=3, assignments=None)
+            grown = await client.ask(
+                CreatePartitionsRequest(topics=[more], timeout_ms=20_000, validate_only=False)
+            )
+            assert grown.results[0].error_code is ErrorCode.NONE
+            metadata = await client.ask(look_up)
+            assert len(metadata.topics[0].partitions) == 3
+
+            gone = DeleteTopicState(name=name, topic_id=ZERO_UUID)
+            deleted = await client.ask(DeleteTopicsRequest(topics=[gone], timeout_ms=20_000))
+            assert deleted.responses[0].error_code is ErrorCode.NONE
+            metadata = await client.ask(look_up)
+            assert metadata.topics[0].error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    for seed in range(5):
+        run(scenario, roles=SEPARATE, seed=seed)
 
 
 def test_a_partition_is_moved_and_led_by_its_preferred_replica_again() -> None:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from penstock.broker.applied import until_created
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
 from penstock.controller.topics import automatic_topics
-from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.errors import Refused
 from penstock.protocol.apis import ApiKey
 from penstock.protocol.errors import ErrorCode
 
 CREATE_TIMEOUT_MS = 5_000  # then the client retries; its request may be about topics that exist, too
-KNOWN_TIMEOUT_S = 1.0  # until this node has read what the controller has committed; usually some milliseconds
 CLUSTER_START_S = 60.0  # in which all brokers of a new cluster should register
-SETTLED_TIMEOUT_S = 30.0  # to open thousands of partitions on a slow disk
 
 
 async def create_internal_topic(broker: Broker, topic: str) -> str | None:
@@ -45,7 +43,7 @@ async def create_topics_automatically(
             raise Refused(topic.error_code, topic.error_message)
     expected = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
     errors = {topic.name: topic.error_code for topic in response.topics if topic.error_code not in expected}
-    await until_known(broker, [name for name in names if name not in errors])
+    await until_created(broker, [name for name in names if name not in errors])
     return errors
 
 
@@ -85,33 +83,3 @@ def _for_creation(context: RequestContext) -> RequestContext:
         context.principal,
         context.connection,
     )
-
-
-async def until_known(broker: Broker, names: list[str]) -> None:
-    """Wait until this node has the topics and has opened its partitions of them, or for a moment: clients retry."""
-    if not all(name in broker.metadata.image.topics for name in names):
-        await _until_in_metadata(broker, names)
-    await until_settled(broker)
-
-
-async def until_settled(broker: Broker) -> None:
-    """Wait until this node has applied the newest metadata, or for a while: clients retry."""
-    try:
-        async with asyncio.timeout(SETTLED_TIMEOUT_S):
-            await broker.metadata_settled()
-    except TimeoutError:
-        pass
-
-
-async def _until_in_metadata(broker: Broker, names: list[str]) -> None:
-    known: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def look(delta: MetadataDelta) -> None:
-        if not known.done() and all(name in delta.image.topics for name in names):
-            known.set_result(None)
-
-    broker.metadata.subscribe(look)
-    try:
-        await asyncio.wait([known], timeout=KNOWN_TIMEOUT_S)
-    finally:
-        broker.metadata.unsubscribe(look)

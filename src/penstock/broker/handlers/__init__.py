@@ -1,7 +1,7 @@
 """The APIs of broker listeners and their handlers; `handler_table` says how a module of this package looks.
 
 Their target is the `Broker`. Only Produce and Fetch are imported at startup, so that no request on the hot path pays
-for it. Requests that only the active controller can answer have no module of their own: `forwarded` sends them there.
+for it. `forwarded` sends requests to the active controller if only it can answer them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SERVED: dict[ApiKey, str] = {
     ApiKey.LIST_GROUPS: "list_groups",
     ApiKey.API_VERSIONS: "api_versions",
     ApiKey.CREATE_TOPICS: "create_topics",
-    ApiKey.DELETE_TOPICS: "forwarded",
+    ApiKey.DELETE_TOPICS: "delete_topics",
     ApiKey.DELETE_RECORDS: "delete_records",
     ApiKey.INIT_PRODUCER_ID: "init_producer_id",
     ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
@@ -43,7 +43,7 @@ SERVED: dict[ApiKey, str] = {
     ApiKey.ALTER_CONFIGS: "alter_configs",
     ApiKey.ALTER_REPLICA_LOG_DIRS: "alter_replica_log_dirs",
     ApiKey.DESCRIBE_LOG_DIRS: "describe_log_dirs",
-    ApiKey.CREATE_PARTITIONS: "forwarded",
+    ApiKey.CREATE_PARTITIONS: "create_partitions",
     ApiKey.DELETE_GROUPS: "delete_groups",
     ApiKey.ELECT_LEADERS: "forwarded",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",

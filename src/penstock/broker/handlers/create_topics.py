@@ -6,9 +6,9 @@ knows the topics too. In Kafka, a client that asks the same broker for them may 
 
 from __future__ import annotations
 
+from penstock.broker.applied import until_created
 from penstock.broker.broker import Broker
 from penstock.broker.context import RequestContext
-from penstock.broker.internal_topics import until_known
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
@@ -19,5 +19,5 @@ async def handle(
     response: CreateTopicsResponse = await broker.channel.forward(request, context)
     if not request.validate_only:
         created = [topic.name for topic in response.topics if topic.error_code is ErrorCode.NONE]
-        await until_known(broker, created)
+        await until_created(broker, created)
     return response
