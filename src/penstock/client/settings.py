@@ -44,8 +44,8 @@ class ClientSettings(ABC):
 
     def __init__(self, values: Mapping[str, Any], *, ignored: tuple[str, ...] = ()) -> None:
         """Internal: use `of`."""
-        self._said = dict(values)
-        self._values = {name: default_of(setting) for name, setting in self.table().items()} | self._said
+        self._originals = dict(values)
+        self._values = {name: default_of(setting) for name, setting in self.table().items()} | self._originals
         self.ignored = ignored
         """Entries of a file that are not settings of this client."""
 
@@ -94,12 +94,12 @@ class ClientSettings(ABC):
 
     def is_set(self, name: str) -> bool:
         """Whether it was set, rather than left at its default."""
-        return name in self._said
+        return name in self._originals
 
     @property
-    def said(self) -> Mapping[str, Any]:
+    def originals(self) -> Mapping[str, Any]:
         """The settings that were set, by name: enough to create another client like this one."""
-        return MappingProxyType(self._said)
+        return MappingProxyType(self._originals)
 
     @property
     def client_id(self) -> str:
@@ -113,8 +113,10 @@ class ClientSettings(ABC):
         return ",".join(self.get(key))
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value}" for name, value in self._said.items())  # a secret hides its value
-        return f"{type(self).__name__}({said})"
+        shown = ", ".join(
+            f"{name}={value}" for name, value in self._originals.items()
+        )  # a secret hides its value
+        return f"{type(self).__name__}({shown})"
 
     @classmethod
     def _collect(
@@ -122,14 +124,14 @@ class ClientSettings(ABC):
     ) -> dict[str, Any]:
         """Values by name from the three sources; a setting in two of them is rejected."""
         taken: dict[str, Any] = {}
-        said_as: dict[str, str] = {}
+        set_as: dict[str, str] = {}
 
         def take(name: str, key: str, given: object) -> None:
             if given is None:  # None counts as not set, so that programs can pass on optional arguments
                 return
-            if name in said_as:
-                raise BadSetting(key, None, f"set twice, here and as {said_as[name]}")
-            said_as[name] = key
+            if name in set_as:
+                raise BadSetting(key, None, f"set twice, here and as {set_as[name]}")
+            set_as[name] = key
             taken[name] = take_value(cls.table()[name], given)
 
         if isinstance(first, Mapping):

@@ -2,7 +2,8 @@
 
 It is a plan (`Plan`) and a periodic decision (`balance`) that starts some of its moves. A move is an ordinary
 reassignment, so it can be listed and cancelled, and it survives a change of the active controller. The balancer is
-conservative: it does nothing as long as every broker has at least 80 % of the average number of replicas.
+conservative: unless a broker is drained, it does nothing as long as every broker has at least 80 % of the average
+number of replicas.
 
 A decision examines a limited number of partitions, because other requests wait for it; the next one continues
 (`state.Balancing`). If everything was examined and nothing can be moved, for example because it would put two

@@ -204,7 +204,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("poison", Use.READ, choice(*POISON), "fail", "What to do with a record that cannot be decoded."),
     Option("deadLetterTopic", Use.READ, text, None, "The topic for such records, with the reason in headers."),
     # How to write
-    Option("topic", Use.WRITE, text, None, "The topic for rows without a column topic."),
+    Option("topic", Use.WRITE, text, None, "The topic for all rows. It overrides the column topic."),
     Option(
         "guarantee", Use.WRITE, choice(EXACTLY_ONCE, AT_LEAST_ONCE), None,
         "exactly-once (default of streams) or at-least-once (default of batches).",

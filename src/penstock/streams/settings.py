@@ -45,7 +45,7 @@ class AppSettings:
     def __init__(
         self, values: Mapping[str, Any], clients: Mapping[str, Any], topics: Mapping[str, str]
     ) -> None:
-        self._said = dict(values)
+        self._originals = dict(values)
         self.clients = dict(clients)
         """Settings passed to the clients, by name, without `bootstrap.servers` and `client.id`."""
         self.topics = dict(topics)
@@ -107,7 +107,7 @@ class AppSettings:
 
     def get(self, name: str, /) -> Any:
         """The value of a declared setting, of its declared type."""
-        return self._said[name] if name in self._said else default_of(STREAMS[name])
+        return self._originals[name] if name in self._originals else default_of(STREAMS[name])
 
     @property
     def application_id(self) -> str:
@@ -129,15 +129,15 @@ class AppSettings:
     def deserialization_handler(self) -> str:
         """`fail` or `continue`."""
         older = self.get("default.deserialization.exception.handler")
-        said = self.get("deserialization.exception.handler")
-        return str(older if older is not None and said == "fail" else said)
+        newer = self.get("deserialization.exception.handler")
+        return str(older if older is not None and newer == "fail" else newer)
 
     @property
     def caches(self) -> bool:
         """Whether only the last update of a key in a batch is forwarded."""
-        older, said = (self.get(name) for name in ("cache.max.bytes.buffering", "statestore.cache.max.bytes"))
-        is_older_meant = "statestore.cache.max.bytes" not in self._said
-        return bool(older if is_older_meant else said)
+        older, newer = (self.get(name) for name in ("cache.max.bytes.buffering", "statestore.cache.max.bytes"))
+        is_older_meant = "statestore.cache.max.bytes" not in self._originals
+        return bool(older if is_older_meant else newer)
 
     @property
     def state_folder(self) -> str:
@@ -146,8 +146,8 @@ class AppSettings:
         return f"{folder.rstrip('/')}/{self.application_id}"
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{name}={value}" for name, value in {**self._said, **self.clients}.items())
-        return f"{type(self).__name__}({said})"
+        shown = ", ".join(f"{name}={value}" for name, value in {**self._originals, **self.clients}.items())
+        return f"{type(self).__name__}({shown})"
 
 
 def default_state_folder(environment: Mapping[str, str]) -> Path:

@@ -188,7 +188,7 @@ def test_a_kafka_properties_file_configures_a_client(bootstrap: str, tmp_path: P
     )
     topic = new_name("file")
 
-    with Producer(ProducerSettings.of_file(str(file)).said) as producer:
+    with Producer(ProducerSettings.of_file(str(file)).originals) as producer:
         producer.send(topic, 5)
 
     assert [message.value for message in read(bootstrap, topic)] == [b"\0\0\0\5"]

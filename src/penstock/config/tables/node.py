@@ -94,7 +94,7 @@ QUORUM = (
     ),
     integer("controller.quorum.fetch.timeout.ms", 2 * SECOND_MS, at_least(0), HIGH).means(
         "A voter starts an election after this time without a response of the leader. A leader resigns "
-        "after this time without fetches of a majority."
+        "after 1.5 times this time without fetches of a majority."
     ),
     integer("controller.quorum.append.linger.ms", 25, at_least(0)).ignored(
         "How long Kafka's leader of the quorum collects records before it writes them as one batch. Penstock writes "

@@ -110,7 +110,7 @@ TRANSACTIONS = (
     ),
     short("transaction.state.log.replication.factor", 3, at_least(1), HIGH).means(
         "The replication factor of `__transaction_state`. The topic is created only when that many brokers "
-        "are available."
+        "are available. If not set, the number of available brokers is used, up to the default."
     ),
     integer("transaction.state.log.min.isr", 2, at_least(1), HIGH).means(
         "The `min.insync.replicas` of `__transaction_state`."
