@@ -98,8 +98,8 @@ def _cost(change: TopicDelta) -> int:
 
 
 def _slices(delta: MetadataDelta) -> Iterator[MetadataDelta]:
-    """Changes of a few partitions each. Deleted topics come first, because a new topic may have the same name.
-    Settings, brokers and features come last."""
+    """Changes of a few partitions each. Deleted topics come first, because a new topic may have the same name. Settings
+    come in the first slice: see `PartitionTable.apply`. Brokers and features come in the last."""
     pieces = deque(_pieces(delta))
     while pieces:
         topics: dict[Uuid, TopicDelta] = {}
@@ -108,11 +108,11 @@ def _slices(delta: MetadataDelta) -> Iterator[MetadataDelta]:
             topic_id, change = pieces.popleft()
             topics[topic_id] = change
             count += _cost(change)
-        if pieces:
-            yield replace(delta, topics=topics, configs=(), brokers=(), features=())
-        else:
+        if not pieces:
             yield replace(delta, topics=topics)
             return
+        yield replace(delta, topics=topics, brokers=(), features=())
+        delta = replace(delta, configs=())
     yield delta
 
 
