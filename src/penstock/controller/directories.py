@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from penstock.controller.broker_index import PartitionKey
 from penstock.controller.brokers import check_broker_epoch
@@ -111,8 +112,14 @@ class _Assigner:
         if not is_online(directory, self._broker.directories):
             change = change._replace(isr=[other for other in partition.isr if other != node_id])
             rules = self._rules_without_broker
+        # In its new directory the replica may lead, even if the controller has known it in one that failed.
+        directories = [
+            directory if replica == node_id else known
+            for replica, known in zip(partition.replicas, partition.directories, strict=True)
+        ]
+        placed = replace(partition, directories=tuple(directories))
         record = change_partition(
-            partition, topic_id, index, change=change, electorate=rules.electorate(topic, partition)
+            partition, topic_id, index, change=change, electorate=rules.electorate(topic, placed)
         )
         if record is not None:
             self.records.append(record)

@@ -15,6 +15,9 @@ UNASSIGNED = Uuid((1).to_bytes(16, "big"))
 LOST = Uuid((2).to_bytes(16, "big"))
 """The directory is offline."""
 
+UNKNOWN = (UNASSIGNED, MIGRATING)
+"""The controller does not know the directory."""
+
 RESERVED_COUNT = 100
 
 
@@ -25,6 +28,6 @@ def is_reserved(directory_id: Uuid) -> bool:
 def is_online(directory_id: Uuid, online: Collection[Uuid]) -> bool:
     """Whether a replica in this directory is available on a broker that registered with the directories `online`.
     Registrations older than KIP-858 have no directories."""
-    if directory_id in (UNASSIGNED, MIGRATING):
+    if directory_id in UNKNOWN:
         return True
     return directory_id != LOST and (not online or directory_id in online)

@@ -211,13 +211,20 @@ class BrokerRole:
 
     def _elect_coordinators(self, delta: MetadataDelta) -> None:
         """A node coordinates the groups and transactions of the partitions that it leads."""
+        # Deletions first: a new topic of the same name, perhaps in the same change, begins without groups.
         for change in delta.topics.values():
-            topic = change.after or change.before
-            assert topic is not None, "a changed topic existed before or exists now"
+            if change.after is None and change.before is not None:
+                coordinator = self.coordinators.get(change.before.name)
+                if coordinator is not None:
+                    for index in range(len(change.before.partitions)):
+                        coordinator.resigned(index)
+        for change in delta.topics.values():
+            if change.after is None:
+                continue
+            topic = change.after
             coordinator = self.coordinators.get(topic.name)
             if coordinator is not None:
-                deleted = range(len(topic.partitions)) if change.after is None else ()
-                for index in (*change.changed_partitions, *deleted):
+                for index in change.changed_partitions:
                     partition = self.partitions.get(topic.name, index)
                     if partition is not None and partition.is_leader:
                         coordinator.elected(index, partition.leader_epoch)

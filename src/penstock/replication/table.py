@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from penstock.metadata.delta import MetadataDelta
-from penstock.metadata.directories import LOST, is_reserved
+from penstock.metadata.directories import LOST, UNKNOWN, is_reserved
 from penstock.metadata.errors import Refused
 from penstock.metadata.image import EMPTY_IMAGE, NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from penstock.metadata.names import METADATA_TOPIC
@@ -153,13 +153,15 @@ class PartitionTable:
         for topic_id, change in delta.topics.items():
             if change.after is None and change.before is not None:
                 self._delete_topic(change.before, topic_id)
+        # Settings before partitions: a larger `min.insync.replicas` must hold before the ISR shrinks in the same delta.
+        # Otherwise the leader could acknowledge records that an eligible leader replica lacks (KIP-966).
+        self._renew_settings(delta)
         for change in delta.topics.values():
             if change.after is not None:
                 known = change.before.partitions if change.before is not None else ()
                 for index in change.changed_partitions:
                     was_here = index < len(known) and self.node_id in known[index].replicas
                     self._apply_partition(change.after, index, is_new=not was_here and not is_start)
-        self._renew_settings(delta)
 
     def remove_strays(self) -> None:
         """Mark logs that no partition of this node claims as stray; once, after the metadata was read at start."""
@@ -246,12 +248,13 @@ class PartitionTable:
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"its log is missing, and may be in a log directory that is offline: {', '.join(offline)}",
             )
-        if not is_new and not is_reserved(wanted) and _can_be_elected(state, self.node_id):
+        if not is_new and wanted not in UNKNOWN and _can_be_elected(state, self.node_id):
+            name = "" if wanted == LOST else f" {uuid_text(wanted)}"
             raise Refused(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"its log directory {uuid_text(wanted)} is not in log.dirs any more; the replica is copied again once "
-                "another broker leads the partition. If no other replica is in sync, bring the directory back, or "
-                "give its newest records up with an unclean leader election",
+                f"its log directory{name} is not in log.dirs any more; the replica is copied again once another "
+                "broker leads the partition. If no other replica is in sync, bring the directory back, or give its "
+                "newest records up with an unclean leader election",
             )
         return None
 

@@ -311,9 +311,14 @@ class LogDirectory:
         self.logs[partition] = log
 
     def moved_away(self, log: Log, folder: str) -> None:
-        """Another directory has adopted `log`: forget it, and delete its folder here."""
+        """Another directory has adopted `log`: forget it, and delete its folder here. The rename is synced: if a power
+        cut brought the folder back later, its outdated records might be taken for the log."""
         del self.logs[log.topic, log.partition]
         self._remove_folder(log, folder, DELETE_DIRECTORY)
+        try:
+            self.io.disk.sync_directory(self.path)
+        except OSError as error:
+            raise self.io.fail(error, f"moving {log} away") from error
 
     def _make_log(
         self, partition: Partition, topic_id: Uuid, loaded: LoadedLog, settings: LogSettings

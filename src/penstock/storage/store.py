@@ -318,7 +318,8 @@ class LogStore:
     def _gather_logs(self) -> None:
         """Handle two logs of one name. If they belong to different topics, one was deleted while its directory was
         offline, or a power cut brought it back. If they belong to the same topic, the node crashed at the end of a
-        move, when both directories have it: the longer one is complete, and the other becomes stray."""
+        move, when both directories have it. Only the newer one is complete: the one with the later leader epoch or, in
+        the same epoch, the longer one. The other becomes stray."""
         for directory in self.directories:
             for partition, log in list(directory.logs.items()):
                 other = self._logs.setdefault(partition, log)
@@ -329,7 +330,7 @@ class LogStore:
                 if twin is None:
                     self._duplicates.setdefault(partition, []).append(log)
                     continue
-                kept, spare = (log, twin) if log.end_offset > twin.end_offset else (twin, log)
+                kept, spare = (log, twin) if _age(log) > _age(twin) else (twin, log)
                 duplicates[duplicates.index(twin)] = kept
                 self._logs[partition], *self._duplicates[partition] = duplicates
                 message = "%s also exists in %s; marking that as stray and using %s"
@@ -437,3 +438,8 @@ class LogStore:
             usable_bytes=usable,
             logs=logs,
         )
+
+
+def _age(log: Log) -> tuple[int, int]:
+    """Of two logs of one replica, the larger one is newer."""
+    return log.epochs.latest, log.end_offset

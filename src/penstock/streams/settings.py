@@ -135,7 +135,9 @@ class AppSettings:
     @property
     def caches(self) -> bool:
         """Whether only the last update of a key in a batch is forwarded."""
-        older, newer = (self.get(name) for name in ("cache.max.bytes.buffering", "statestore.cache.max.bytes"))
+        older, newer = (
+            self.get(name) for name in ("cache.max.bytes.buffering", "statestore.cache.max.bytes")
+        )
         is_older_meant = "statestore.cache.max.bytes" not in self._originals
         return bool(older if is_older_meant else newer)
 

@@ -452,3 +452,19 @@ def test_an_unregistered_broker_leads_nothing() -> None:
     with pytest.raises(Refused) as refused:
         active.decide(lambda state: registration.unregister_broker(state, request))
     assert refused.value.error is ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_a_replica_leads_again_when_it_is_reported_in_another_directory_than_the_failed_one() -> None:
+    """It had been moved there before the failure. Without an election, it had no leader for up to five minutes."""
+    active = ActiveController((2,))
+    failed, good = node_uuid(1, "failed disk"), node_uuid(1, "good disk")
+    active.register(1, log_dirs=[failed, good])
+    active.heartbeat(1)
+    active.create(new_topic("t", assignments={0: [1]}))
+    active.assign_directories(1, {failed: [0]})
+    active.heartbeat(1, offline=[failed])
+    assert active.partition().leader == -1
+
+    active.assign_directories(1, {good: [0]})
+
+    assert active.partition().leader == 1

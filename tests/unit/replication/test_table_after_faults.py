@@ -8,6 +8,7 @@ import random
 import pytest
 
 from harness.datapath import NODE_ID, Cluster, DataNode, make_batch, partition_record, topic_id_of
+from penstock.metadata.directories import LOST
 from penstock.metadata.errors import Refused
 from penstock.metadata.records.topics import PartitionChangeRecord, TopicRecord
 from penstock.protocol.errors import ErrorCode
@@ -86,14 +87,17 @@ async def test_a_topic_deleted_while_its_directory_is_offline_can_be_recreated(
     await again.stop()
 
 
-def publish_in_removed_directory(cluster: Cluster, *, isr: list[int], leader: int, **fields: object) -> None:
+def publish_in_removed_directory(
+    cluster: Cluster, *, isr: list[int], leader: int, directory: Uuid = REMOVED, **fields: object
+) -> None:
     """A topic whose replica on this node is in a log directory that the node does not have."""
-    record = partition_record("orders", 0, replicas=(NODE_ID, 2), isr=isr, leader=leader, directory=REMOVED)
+    record = partition_record("orders", 0, replicas=(NODE_ID, 2), isr=isr, leader=leader, directory=directory)
     for name, value in fields.items():
         setattr(record, name, value)
     cluster.publish(TopicRecord(name="orders", topic_id=topic_id_of("orders")), record)
 
 
+@pytest.mark.parametrize("directory", [REMOVED, LOST])  # LOST: it failed before the broker had reported it
 @pytest.mark.parametrize(
     ("isr", "fields"),
     [
@@ -103,11 +107,11 @@ def publish_in_removed_directory(cluster: Cluster, *, isr: list[int], leader: in
     ],
 )
 async def test_a_replica_of_a_removed_directory_that_may_be_elected_does_not_start_empty(
-    cluster: Cluster, frail_runtime: Runtime, isr: list[int], fields: dict[str, object]
+    cluster: Cluster, frail_runtime: Runtime, isr: list[int], fields: dict[str, object], directory: Uuid
 ) -> None:
     """It was elected with an empty log, and the other replicas truncated theirs."""
     node = DataNode(cluster, ["/one"], frail_runtime)
-    publish_in_removed_directory(cluster, isr=isr, leader=-1, **fields)
+    publish_in_removed_directory(cluster, isr=isr, leader=-1, directory=directory, **fields)
 
     await node.start()
 
@@ -133,6 +137,35 @@ async def test_a_replica_of_a_removed_directory_that_is_not_in_sync_is_copied_ag
 
     assert node.partition("orders").log.directory == "/one"
     await node.stop()
+
+
+async def test_a_moved_log_does_not_give_way_to_the_outdated_one_that_a_power_cut_brought_back(
+    cluster: Cluster, frail_runtime: Runtime, disk: SimulatedDisk
+) -> None:
+    """The longer of the two was used, although its last records had been truncated."""
+    node = DataNode(cluster, ["/one", "/two"], frail_runtime)
+    await node.start()
+    cluster.add_topic("orders")
+    log = node.partition("orders").log
+    for value in (b"a", b"old", b"old", b"old"):
+        write(node, value)
+    await log.flush()
+    target = "/two" if log.directory == "/one" else "/one"
+    node.logs.move("orders", 0, target)
+    move = node.logs.move_of("orders", 0)
+    assert move is not None
+    await move.wait()
+    await log.truncate(1)  # a new leader has other records
+    write(node, b"new")
+    await log.flush()
+    disk.crash(_ForgetsEverything())
+
+    again = DataNode(cluster, ["/one", "/two"], frail_runtime)
+    await again.start()
+
+    found = again.partition("orders").log
+    assert (found.directory, found.end_offset) == (target, 2)
+    await again.stop()
 
 
 class _ForgetsEverything(random.Random):
