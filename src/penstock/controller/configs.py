@@ -6,7 +6,7 @@ the records. The changes of one resource are made all or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.config.alter import (
@@ -26,7 +26,7 @@ from penstock.metadata.errors import Refused, unknown_topic
 from penstock.metadata.features import ELIGIBLE_LEADERS
 from penstock.metadata.image import MetadataImage
 from penstock.metadata.names import check_topic_name
-from penstock.metadata.records import ClearElrRecord, ConfigRecord
+from penstock.metadata.records import ClearElrRecord, ConfigRecord, PartitionChangeRecord
 from penstock.metadata.resources import CLUSTER_DEFAULTS, ConfigResource, ResourceType
 from penstock.protocol.errors import ErrorCode
 
@@ -97,14 +97,32 @@ def _alter(image: MetadataImage, alteration: Alteration, settings: BrokerSetting
 
 
 def _cleared_eligible_leaders(image: MetadataImage, altered: Sequence[object]) -> list[object]:
-    """Whether a replica is eligible depends on `min.insync.replicas`, so a new value clears the set (KIP-966)."""
+    """Whether a replica is eligible depends on `min.insync.replicas`, so a new value clears the set (KIP-966). A
+    partition with an empty ISR keeps it: nothing was committed since then, and no other replica could be elected."""
     if not image.features.get(ELIGIBLE_LEADERS):
         return []
-    return [
-        ClearElrRecord(topic_name=record.resource_name)
-        for record in altered
-        if isinstance(record, ConfigRecord) and record.name == MIN_ISR
-    ]
+    records: list[object] = []
+    for record in altered:
+        if isinstance(record, ConfigRecord) and record.name == MIN_ISR:
+            name = record.resource_name
+            records.append(ClearElrRecord(topic_name=name))
+            records += _kept_eligible_leaders([name] if name else image.topics.by_name, image)
+    return records
+
+
+def _kept_eligible_leaders(names: Iterable[str], image: MetadataImage) -> Iterator[PartitionChangeRecord]:
+    for name in names:
+        topic = image.topics.get(name)
+        if topic is None:
+            continue
+        for index, partition in enumerate(topic.partitions):
+            if not partition.isr and (partition.eligible_leaders or partition.last_known_leaders):
+                yield PartitionChangeRecord(
+                    partition_id=index,
+                    topic_id=topic.topic_id,
+                    eligible_leader_replicas=list(partition.eligible_leaders),
+                    last_known_elr=list(partition.last_known_leaders),
+                )
 
 
 def _altered(

@@ -1,4 +1,4 @@
-"""Administrators of a cluster: create and delete topics, move replicas, elect preferred leaders.
+"""Administrators of a cluster: create and delete topics, move replicas, elect preferred leaders, change settings.
 
 They ask any broker, which forwards the request to the active controller. A change that was acknowledged holds at the
 end; one without a response may or may not have happened, and may still happen later. So no topic name is used twice.
@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from penstock.metadata.resources import ResourceType
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -20,6 +21,11 @@ from penstock.protocol.messages.alter_partition_reassignments import (
 from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from penstock.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from penstock.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from penstock.protocol.types import ZERO_UUID
 from simulator.cluster import SimulatedCluster
@@ -28,6 +34,7 @@ from simulator.clusters.producers import IsOver
 from simulator.world import BrokenPromise
 
 TIMEOUT_MS = 3_000
+SET = 0
 PREFERRED = 0
 
 UNAVAILABLE = (
@@ -67,18 +74,22 @@ class Administrator(ClusterClient):
         is_over: IsOver,
         *,
         moves_replicas: bool,
+        alters_min_isr: bool = False,
     ) -> None:
         super().__init__(cluster, name)
         self._is_over = is_over
         self._stable_topics = topics
         """These are never deleted, but their replicas move."""
         self._moves_replicas = moves_replicas
+        self._alters_min_isr = alters_min_isr
         self._topics: dict[str, _TopicState] = {}
 
     async def run(self) -> None:
         actions = [self._create, self._delete, self._elect, self._elect]
         if self._moves_replicas:
             actions += [self._move] * 3 + [self._cancel_moves]
+        if self._alters_min_isr:
+            actions += [self._alter_min_isr] * 4
         while not self._is_over():
             with contextlib.suppress(NoAnswer):
                 await self.random.choice(actions)()
@@ -137,6 +148,18 @@ class Administrator(ClusterClient):
         return response.error_code == ErrorCode.NONE and not response.topics
 
     # Actions
+
+    async def _alter_min_isr(self) -> None:
+        """Raise or lower `min.insync.replicas` of a topic. A raise must hold for the next change of its ISR."""
+        setting = AlterableConfig(
+            name="min.insync.replicas", config_operation=SET, value=self.random.choice(("1", "2"))
+        )
+        resource = AlterConfigsResource(
+            resource_type=ResourceType.TOPIC,
+            resource_name=self.random.choice(self._stable_topics),
+            configs=[setting],
+        )
+        await self.ask_any(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
 
     async def _create(self) -> None:
         topic = f"passing-{self.name}-{len(self._topics)}"

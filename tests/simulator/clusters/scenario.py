@@ -50,6 +50,8 @@ class Layout:
     grows: bool = False
     """A broker joins, and one is removed."""
     trims: bool = False
+    alters_min_isr: bool = False
+    """`min.insync.replicas` of the topics is 1 at times."""
 
     @property
     def replicas(self) -> int:
@@ -143,6 +145,8 @@ def draw_layout(
         moves_replicas=rng.random() < 0.4,
         grows=shape != "given" and rng.random() < 0.25,
         trims=rng.random() < 0.3,
+        # A record that only one replica has is lost if that one loses power before it is synced.
+        alters_min_isr=power is not Power.ONE_AT_A_TIME and rng.random() < 0.3,
     )
 
 
@@ -160,7 +164,12 @@ class ClusterScenario:
         self.chaos = ClusterChaos(cluster, seconds=seconds, power=layout.power, log_dirs=("/data",))
         is_over = self.chaos.is_over
         self._administrator = Administrator(
-            cluster, "admin", TOPICS, is_over, moves_replicas=layout.moves_replicas
+            cluster,
+            "admin",
+            TOPICS,
+            is_over,
+            moves_replicas=layout.moves_replicas,
+            alters_min_isr=layout.alters_min_isr,
         )
         self._plain = [
             PlainProducer(cluster, "plain-orders", ORDERS, self.ledger, is_over, acks=ACKS_ALL),

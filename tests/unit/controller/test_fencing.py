@@ -468,3 +468,22 @@ def test_a_replica_leads_again_when_it_is_reported_in_another_directory_than_the
     active.assign_directories(1, {good: [0]})
 
     assert active.partition().leader == 1
+
+
+@pytest.mark.parametrize("min_isr", ["1", "3"])
+def test_a_partition_without_a_leader_can_be_elected_after_min_insync_replicas_has_changed(
+    min_isr: str,
+) -> None:
+    """The change forgot the eligible leader replicas, and no replica could be elected any more."""
+    active = three_nodes()
+    for node_id in (1, 2, 3):
+        active.fence(node_id)
+    assert (active.partition().leader, active.partition().isr) == (-1, ())
+    eligible = active.partition().eligible_leaders
+    assert eligible
+
+    active.set_topic_config("t", "min.insync.replicas", min_isr)
+    assert active.partition().eligible_leaders == eligible
+    active.heartbeat(eligible[0])
+
+    assert active.partition().leader == eligible[0]
