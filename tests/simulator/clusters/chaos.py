@@ -36,7 +36,9 @@ class Power(Enum):
 
     NEVER = "never"
     ONE_AT_A_TIME = "one at a time"
-    """Only while all replicas are in sync: even without fsync nothing acknowledged may be lost."""
+    """Only while all replicas are in sync, and no process dies until they are again: even without fsync nothing
+    acknowledged may be lost. As in Kafka, a broker that was killed counts as one that has lost records (KIP-966). So if
+    all in-sync replicas die before a controller notices, the one that really has lost records may be elected."""
     ALWAYS = "always"
     """Any machine at any time: only what was synced before the acknowledgement is safe."""
 
@@ -53,6 +55,8 @@ class ClusterChaos:
         self._is_over = False
         self._operators: dict[int, asyncio.Task[None]] = {}
         self._faults: dict[asyncio.Task[None], str] = {}
+        self._is_recovering = False
+        """Since the last power cut, not all replicas have been in sync."""
         self._broken_disks: set[int] = set()
         """Nodes whose disk returns errors, or did so in the present life."""
         self._normal_delay_s = next(iter(cluster.nodes.values())).worker_delay_s_max
@@ -187,12 +191,20 @@ class ClusterChaos:
     # Faults of nodes
 
     async def _kill(self, node_id: int) -> None:
-        self._cluster.nodes[node_id].crash(loses_power=False)
+        if self._may_die():
+            self._cluster.nodes[node_id].crash(loses_power=False)
 
     async def _cut_power(self, node_id: int) -> None:
         is_safe = len(self._cluster.broker_ids) > 1 and is_fully_in_sync(self._cluster)
-        if self._power is Power.ALWAYS or is_safe:
+        if self._power is Power.ALWAYS or (is_safe and not self._broken_disks):
+            self._is_recovering = True
             self._cluster.nodes[node_id].crash()
+
+    def _may_die(self) -> bool:
+        """Whether another process may die."""
+        if self._is_recovering and is_fully_in_sync(self._cluster):
+            self._is_recovering = False
+        return not self._is_recovering or self._power is Power.ALWAYS
 
     async def _cut_power_within(self, node_id: int) -> None:
         """Cut the power between two of the next changes of the disk."""
@@ -281,6 +293,8 @@ class ClusterChaos:
         node.worker_delay_s_max = self._normal_delay_s
 
     async def _break_disk(self, node_id: int) -> None:
+        if not self._may_die():
+            return
         rng, node = self._random, self._cluster.nodes[node_id]
         directory = rng.choice(self._log_dirs)
         error = rng.choice((errno.EIO, errno.EROFS))
@@ -293,6 +307,8 @@ class ClusterChaos:
         await self._repair_later(node)
 
     async def _fill_disk(self, node_id: int) -> None:
+        if not self._may_die():
+            return
         node = self._cluster.nodes[node_id]
         room = self._random.randint(0, FULL_DISK_BYTES_MAX)
         self._cluster.trace.note(f"node {node_id}: the disk is full after {room} bytes")
@@ -303,6 +319,8 @@ class ClusterChaos:
     async def _repair_later(self, node: SimulatedNode) -> None:
         """An operator sees the failure after a while, and restarts the node on a repaired disk."""
         await asyncio.sleep(self._random.uniform(0.5, CUT_S_MAX))
+        while not self._may_die():
+            await asyncio.sleep(0.5)
         if node.is_up:
             node.crash(loses_power=False)
 
