@@ -61,7 +61,8 @@ def overview(
                 leaders[partition.leader] += 1
             replicas.update(partition.replicas)
             out_of_sync.update(missing)
-    ends = {each.id: each.log_end_offset for each in (*quorum.voters, *quorum.observers)}
+    # A node may be in both lists: as voter with the directory of an earlier disk, and as observer with its present one.
+    ends = {each.id: each.log_end_offset for each in (*quorum.observers, *quorum.voters)}
     end = ends.get(quorum.leader, max(ends.values(), default=0))
     voters = {each.id for each in quorum.voters}
     brokers = {broker.id: broker for broker in cluster.brokers}

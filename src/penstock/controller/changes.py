@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from penstock.config.broker import BrokerSettings, find_setting
 from penstock.config.compaction import CLEANUP_POLICY, NO_COMPACTION, asks_for_compaction
-from penstock.controller.cluster_changes import cluster_lines, lost_leaders
+from penstock.controller.cluster_changes import cluster_lines, lost_leaders, unclean_elections
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import MetadataImage
 from penstock.metadata.names import is_internal
@@ -40,8 +40,9 @@ def _log_changes(delta: MetadataDelta, settings: BrokerSettings, requested_by: s
         logger.info("%s, requested by %s", line, requested_by)
     if len(lines) > LINES_MAX:
         logger.info("%d more changes, requested by %s", len(lines) - LINES_MAX, requested_by)
-    if (lost := lost_leaders(delta)) is not None:
-        logger.warning("%s", lost)
+    for warning in (unclean_elections(delta), lost_leaders(delta)):
+        if warning is not None:
+            logger.warning("%s", warning)
     _warn_of_compaction(delta, settings)
 
 

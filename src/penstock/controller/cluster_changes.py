@@ -39,11 +39,19 @@ def lost_leaders(delta: MetadataDelta) -> str | None:
             for node_id in (*partition.isr, *partition.eligible_leaders, *partition.last_known_leaders)
         }
     )
-    brokers = "broker" if len(can_lead) == 1 else "brokers"
+    brokers, have = ("broker", "it has") if len(can_lead) == 1 else ("brokers", "they have")
     return (
         f"{_counted(len(lost))} no leader now: {_names([name for name, _ in lost])}. Start {brokers} "
-        f"{', '.join(map(str, can_lead))}: only they have all committed records"
+        f"{', '.join(map(str, can_lead))}: only {have} all committed records"
     )
+
+
+def unclean_elections(delta: MetadataDelta) -> str | None:
+    """A warning about partitions whose new leader may lack committed records."""
+    unclean = [name for name, old, new in _changed(delta) if new.is_recovering and not old.is_recovering]
+    if not unclean:
+        return None
+    return f"{_counted(len(unclean))} been elected uncleanly, and may have lost records: {_names(unclean)}"
 
 
 def _broker_lines(before: BrokerImage | None, after: BrokerImage | None) -> Iterator[str]:
@@ -74,9 +82,6 @@ def _leader_lines(delta: MetadataDelta) -> Iterator[str]:
     moved = [name for name, old, new in _changed(delta) if new.has_leader and new.leader != old.leader]
     if moved:
         yield f"{_counted(len(moved))} another leader: {_names(moved)}"
-    unclean = [name for name, old, new in _changed(delta) if new.is_recovering and not old.is_recovering]
-    if unclean:
-        yield f"{_counted(len(unclean))} been elected uncleanly, and may have lost records: {_names(unclean)}"
 
 
 def _reassignment_lines(delta: MetadataDelta) -> Iterator[str]:

@@ -6,7 +6,7 @@ the records. The changes of one resource are made all or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.config.alter import (
@@ -21,6 +21,7 @@ from penstock.config.alter import (
 )
 from penstock.config.broker import BrokerSettings
 from penstock.config.errors import BadSetting
+from penstock.controller.elections import partitions_without_isr
 from penstock.controller.outcome import RECORDS_MAX, Outcome
 from penstock.metadata.errors import Refused, unknown_topic
 from penstock.metadata.features import ELIGIBLE_LEADERS
@@ -106,23 +107,16 @@ def _cleared_eligible_leaders(image: MetadataImage, altered: Sequence[object]) -
         if isinstance(record, ConfigRecord) and record.name == MIN_ISR:
             name = record.resource_name
             records.append(ClearElrRecord(topic_name=name))
-            records += _kept_eligible_leaders([name] if name else image.topics.by_name, image)
-    return records
-
-
-def _kept_eligible_leaders(names: Iterable[str], image: MetadataImage) -> Iterator[PartitionChangeRecord]:
-    for name in names:
-        topic = image.topics.get(name)
-        if topic is None:
-            continue
-        for index, partition in enumerate(topic.partitions):
-            if not partition.isr and (partition.eligible_leaders or partition.last_known_leaders):
-                yield PartitionChangeRecord(
+            records += [
+                PartitionChangeRecord(
                     partition_id=index,
-                    topic_id=topic.topic_id,
+                    topic_id=topic_id,
                     eligible_leader_replicas=list(partition.eligible_leaders),
                     last_known_elr=list(partition.last_known_leaders),
                 )
+                for topic_id, index, partition in partitions_without_isr(image, name)
+            ]
+    return records
 
 
 def _altered(

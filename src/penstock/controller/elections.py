@@ -13,13 +13,13 @@ reassignments and elections. The rules are those of Kafka's controller (KIP-631,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
 from penstock.metadata.directories import UNASSIGNED
-from penstock.metadata.image import NO_LEADER, PartitionImage
+from penstock.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from penstock.metadata.records import PartitionChangeRecord
 from penstock.metadata.replay import LEADER_UNCHANGED, RECOVERY_UNCHANGED
 from penstock.protocol.types import Uuid
@@ -103,6 +103,17 @@ def change_partition(
     if target.leader_recovery_state != partition.is_recovering:
         record.leader_recovery_state = target.leader_recovery_state
     return None if _is_empty(record) else record
+
+
+def partitions_without_isr(image: MetadataImage, topic: str) -> Iterator[tuple[Uuid, int, PartitionImage]]:
+    """Partitions that only an eligible leader replica or the last known leader can lead. Of all topics if the name is
+    empty."""
+    names = [topic] if topic else list(image.topics.by_name)
+    for found in (image.topics.get(name) for name in names):
+        if found is not None:
+            for index, partition in enumerate(found.partitions):
+                if not partition.isr and (partition.eligible_leaders or partition.last_known_leaders):
+                    yield found.topic_id, index, partition
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from penstock.config.broker import BrokerSettings
 from penstock.controller.configs import MIN_ISR
+from penstock.controller.elections import partitions_without_isr
 from penstock.controller.outcome import Outcome
 from penstock.metadata.errors import Refused
 from penstock.metadata.features import (
@@ -20,7 +21,12 @@ from penstock.metadata.features import (
     SUPPORTED,
 )
 from penstock.metadata.image import FeatureRange, MetadataImage
-from penstock.metadata.records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
+from penstock.metadata.records import (
+    ClearElrRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+)
 from penstock.metadata.resources import CLUSTER_DEFAULTS, ConfigResource, ResourceType
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -68,9 +74,17 @@ def update_features(
         if update.feature == ELIGIBLE_LEADERS:
             if update.max_version_level == 0:
                 records.append(ClearElrRecord(topic_name=""))
+                records += _isr_records(image)
             else:
                 records += _min_isr_records(image.configs, settings)
     return Outcome([] if request.validate_only else records, None)
+
+
+def _isr_records(image: MetadataImage) -> Iterator[PartitionChangeRecord]:
+    """Without eligible leader replicas, the ISR keeps its last member: a replica that may lead becomes that one."""
+    for topic_id, index, partition in partitions_without_isr(image, topic=""):
+        member = (*partition.eligible_leaders, *partition.last_known_leaders)[0]
+        yield PartitionChangeRecord(partition_id=index, topic_id=topic_id, isr=[member])
 
 
 def _check_update(image: MetadataImage, update: FeatureUpdateKey, current: int, node_id: int) -> None:

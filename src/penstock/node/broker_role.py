@@ -212,24 +212,20 @@ class BrokerRole:
     def _elect_coordinators(self, delta: MetadataDelta) -> None:
         """A node coordinates the groups and transactions of the partitions that it leads."""
         # Deletions first: a new topic of the same name, perhaps in the same change, begins without groups.
+        for topic in (change.before for change in delta.topics.values() if change.after is None):
+            if topic is not None and (coordinator := self.coordinators.get(topic.name)) is not None:
+                for index in range(len(topic.partitions)):
+                    coordinator.resigned(index)
         for change in delta.topics.values():
-            if change.after is None and change.before is not None:
-                coordinator = self.coordinators.get(change.before.name)
-                if coordinator is not None:
-                    for index in range(len(change.before.partitions)):
-                        coordinator.resigned(index)
-        for change in delta.topics.values():
-            if change.after is None:
-                continue
             topic = change.after
-            coordinator = self.coordinators.get(topic.name)
-            if coordinator is not None:
-                for index in change.changed_partitions:
-                    partition = self.partitions.get(topic.name, index)
-                    if partition is not None and partition.is_leader:
-                        coordinator.elected(index, partition.leader_epoch)
-                    else:
-                        coordinator.resigned(index)
+            if topic is None or (coordinator := self.coordinators.get(topic.name)) is None:
+                continue
+            for index in change.changed_partitions:
+                partition = self.partitions.get(topic.name, index)
+                if partition is not None and partition.is_leader:
+                    coordinator.elected(index, partition.leader_epoch)
+                else:
+                    coordinator.resigned(index)
 
     def _applied(self, delta: MetadataDelta) -> None:
         self._other_brokers.metadata_changed(delta)

@@ -217,7 +217,10 @@ class Leadership:
             return True
         if error == ErrorCode.NONE:
             # With another epoch, the metadata is on its way.
-            if answer.leader_epoch == self.leader_epoch and not self._must_wait_for_metadata(answer):
+            is_current = (
+                answer.leader_epoch == self.leader_epoch and answer.partition_epoch >= self.partition_epoch
+            )
+            if is_current and not self._must_wait_for_metadata(answer):
                 self.partition_epoch = answer.partition_epoch
                 logger.info("the ISR of %s is now %s", self, answer.isr)
                 self._commit(tuple(answer.isr))
@@ -235,9 +238,8 @@ class Leadership:
         """A smaller ISR stays pending until it is in the metadata. A larger `min.insync.replicas` may precede it there:
         then the controller has made the replicas that left eligible leader replicas (KIP-966), and the high watermark
         must not pass them."""
-        if answer.partition_epoch <= self.partition_epoch:
-            return answer.partition_epoch < self.partition_epoch
-        return any(node_id not in answer.isr for node_id in self.isr)
+        is_new = answer.partition_epoch > self.partition_epoch
+        return is_new and any(node_id not in answer.isr for node_id in self.isr)
 
     def _commit(self, isr: tuple[int, ...]) -> None:
         self._set_committed(isr)

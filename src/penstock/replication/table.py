@@ -249,10 +249,10 @@ class PartitionTable:
                 f"its log is missing, and may be in a log directory that is offline: {', '.join(offline)}",
             )
         if not is_new and wanted not in UNKNOWN and _can_be_elected(state, self.node_id):
-            name = "" if wanted == LOST else f" {uuid_text(wanted)}"
+            gone = f"{uuid_text(wanted)} is not in log.dirs any more" if wanted != LOST else "has failed"
             raise Refused(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"its log directory{name} is not in log.dirs any more; the replica is copied again once another "
+                f"its log directory {gone}; the replica is copied again once another "
                 "broker leads the partition. If no other replica is in sync, bring the directory back, or give its "
                 "newest records up with an unclean leader election",
             )

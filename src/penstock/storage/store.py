@@ -330,7 +330,7 @@ class LogStore:
                 if twin is None:
                     self._duplicates.setdefault(partition, []).append(log)
                     continue
-                kept, spare = (log, twin) if _age(log) > _age(twin) else (twin, log)
+                kept, spare = (log, twin) if _recency(log) > _recency(twin) else (twin, log)
                 duplicates[duplicates.index(twin)] = kept
                 self._logs[partition], *self._duplicates[partition] = duplicates
                 message = "%s also exists in %s; marking that as stray and using %s"
@@ -440,6 +440,6 @@ class LogStore:
         )
 
 
-def _age(log: Log) -> tuple[int, int]:
-    """Of two logs of one replica, the larger one is newer."""
+def _recency(log: Log) -> tuple[int, int]:
+    """Larger for the newer of two logs of one replica."""
     return log.epochs.latest, log.end_offset

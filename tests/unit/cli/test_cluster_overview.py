@@ -58,3 +58,21 @@ def test_the_overview_counts_leaders_and_replicas_that_are_missing() -> None:
         3: ("-", "voter", 0, 0, 0, 0),
         4: ("alive", None, 1, 1, 2, 0),
     }
+
+
+def test_a_voter_whose_directory_is_gone_is_shown_as_lagging() -> None:
+    """Its node is also an observer, with another directory. Its lag was shown, and the missing voter went unnoticed."""
+    found = overview(
+        ClusterDescription(cluster_id="c", controller=2, brokers=(broker(1), broker(2))),
+        QuorumDescription(
+            leader=2,
+            leader_epoch=3,
+            high_watermark=90,
+            voters=(voter(1, -1), voter(2, 99)),
+            observers=(voter(1, 99),),
+        ),
+        [],
+        moving=0,
+    )
+
+    assert [(row.node, row.controller, row.lag) for row in found.nodes] == [(1, "voter", 100), (2, "leader", 0)]

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.controller import fencing, registration
 from penstock.controller.elect_leaders import elect_missing_leaders
+from penstock.controller.features import UpgradeType, update_features
 from penstock.metadata.errors import Refused
 from penstock.metadata.records import (
     BrokerRegistrationChangeRecord,
@@ -15,6 +16,7 @@ from penstock.metadata.records import (
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from unit.controller.active import SESSION_TIMEOUT_MS, ActiveController
 from unit.controller.clusters import new_topic, node_uuid
 
@@ -468,6 +470,29 @@ def test_a_replica_leads_again_when_it_is_reported_in_another_directory_than_the
     active.assign_directories(1, {good: [0]})
 
     assert active.partition().leader == 1
+
+
+def test_a_partition_without_a_leader_can_be_elected_after_elr_was_disabled() -> None:
+    """Disabling the feature forgot the eligible leader replicas, and only an unclean election helped."""
+    active = three_nodes()
+    for node_id in (1, 2, 3):
+        active.fence(node_id)
+    (eligible, *_) = active.partition().eligible_leaders
+    request = UpdateFeaturesRequest(
+        feature_updates=[
+            FeatureUpdateKey(
+                feature="eligible.leader.replicas.version",
+                max_version_level=0,
+                upgrade_type=UpgradeType.SAFE_DOWNGRADE,
+            )
+        ]
+    )
+
+    active.decide(lambda state: update_features(state.image, request, settings=state.settings, node_id=101))
+    assert (active.partition().isr, active.partition().eligible_leaders) == ((eligible,), ())
+    active.heartbeat(eligible)
+
+    assert active.partition().leader == eligible
 
 
 @pytest.mark.parametrize("min_isr", ["1", "3"])

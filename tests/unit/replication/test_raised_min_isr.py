@@ -49,7 +49,7 @@ def run(then: Callable[[Replicas], Awaitable[None]]) -> None:
     cluster.run(scenario)
 
 
-@pytest.mark.parametrize("is_one_delta", [False, True])
+@pytest.mark.parametrize("is_one_delta", [False, True])  # two deltas are the plain case
 def test_both_changes_come_with_the_metadata(is_one_delta: bool) -> None:
     async def then(cluster: Replicas) -> None:
         if is_one_delta:

@@ -29,10 +29,11 @@ def test_no_module_draws_from_the_global_generator() -> None:
 
 def _uses_of_global_generator(module: ast.Module) -> Iterator[int]:
     nodes = list(ast.walk(module))
-    imported = {each.name for node in nodes if isinstance(node, ast.Import) for each in node.names}
+    imports = [each for node in nodes if isinstance(node, ast.Import) for each in node.names]
+    names_of_random = {each.asname or each.name for each in imports if each.name == "random"}
     for node in nodes:
         match node:
-            case ast.Attribute(value=ast.Name(id="random"), attr=name) if "random" in imported:
+            case ast.Attribute(value=ast.Name(id=module_name), attr=name) if module_name in names_of_random:
                 if name not in GENERATORS:
                     yield node.lineno
             case ast.ImportFrom(module="random", names=names):

@@ -1,7 +1,7 @@
 """CreateTopics (key 19): create topics, or validate that they could be created. Served: v0 to v7.
 
 The active controller decides: see `controller_handlers.create_topics`. The response waits a moment until this broker
-knows the topics too. In Kafka, a client that asks the same broker for them may get UNKNOWN_TOPIC_OR_PARTITION first.
+knows the topics too: see `applied`.
 """
 
 from __future__ import annotations

@@ -320,9 +320,8 @@ class ConsumerMembership(Membership):
     def metadata_refreshed(self, cluster: Any, now_ms: int) -> None:
         self._has_learned = True
         if self._learn_at_ms is not None:
-            self._learn_at_ms = now_ms + int(
-                self.settings.backoff.max_ms
-            )  # if a topic is still unknown after this
+            # If a topic is still unknown after this.
+            self._learn_at_ms = now_ms + int(self.settings.backoff.max_ms)
         super().metadata_refreshed(cluster, now_ms)
 
     def _cluster_changed(self, now_ms: int) -> None:
