@@ -214,7 +214,10 @@ class BrokerLifecycle:
         else:
             self._log_once("heartbeat", response.error_code)
             self._core.heartbeat_refused(response.error_code, self._now_ms())
-        if before == (BrokerState.RUNNING, False) and self._core.is_fenced:
+        is_refused = (
+            response is not None and response.error_code is not ErrorCode.NONE
+        )  # which is logged above
+        if before == (BrokerState.RUNNING, False) and self._core.is_fenced and not is_refused:
             logger.warning("the controller has fenced this broker: its heartbeats came too late")
 
     async def _ask(self, request: Any, timeout_ms: int) -> Any:

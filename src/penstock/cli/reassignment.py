@@ -148,7 +148,7 @@ def propose(current: Assignment, brokers: Sequence[BrokerDescription]) -> Assign
     for index, (partition, replicas) in enumerate(sorted(current.items())):
         if len(replicas) > len(circle):
             raise BadPlan(
-                f"{partition} has {len(replicas)} replicas, but only {len(circle)} brokers are given"
+                f"{partition} has {len(replicas)} replicas, but the list has only {len(circle)} registered broker(s)"
             )
         # Each round shifts the followers, so that the partitions of one leader have different followers.
         shift = index // len(circle)

@@ -80,7 +80,7 @@ def read_properties_file(file: str) -> dict[str, str]:
     except OSError as problem:
         raise Misuse(
             f"cannot read {file}: {problem.strerror}\n"
-            "Name a properties file, or none to listen on 127.0.0.1:9092 with the default settings."
+            "Name an existing properties file. `penstock serve` without one uses the default settings."
         ) from problem
     except Refusal as bad:
         raise Misuse(str(bad)) from bad

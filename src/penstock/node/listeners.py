@@ -33,7 +33,7 @@ class NodeListeners:
                 remedy = "stop the other program, or " if error.errno == errno.EADDRINUSE else ""
                 raise CannotStart(
                     f"cannot listen on {address}: {error.strerror or error}; "
-                    f"{remedy}choose another address with --set listeners=..."
+                    f"{remedy}choose another address with --set listeners=... (with --nodes: --port)"
                 ) from error
             self._listeners.append((address, listener))
 

@@ -104,5 +104,5 @@ def test_a_proposal_puts_the_replicas_of_a_partition_into_different_racks() -> N
 
 def test_a_proposal_keeps_the_replication_factor_or_is_rejected() -> None:
     assert propose({A: (9,)}, brokers(4)) == {A: (4,)}
-    with pytest.raises(BadPlan, match="has 2 replicas, but only 1 brokers"):
+    with pytest.raises(BadPlan, match="has 2 replicas, but the list has only 1 registered broker"):
         propose({A: (1, 2)}, brokers(4))
