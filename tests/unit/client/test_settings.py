@@ -306,7 +306,7 @@ class TestFiles:
         assert settings.get("bootstrap.servers") == ("a:1",)
         assert settings.get("key.serializer") == "string"
         assert settings.client_id == "mine"
-        assert ProducerSettings.of(settings.said).get("linger.ms") == 3
+        assert ProducerSettings.of(settings.originals).get("linger.ms") == 3
 
     def test_settings_of_other_clients_are_kept_apart(self, tmp_path: Path) -> None:
         file = tmp_path / "client.properties"
