@@ -75,4 +75,7 @@ def test_a_voter_whose_directory_is_gone_is_shown_as_lagging() -> None:
         moving=0,
     )
 
-    assert [(row.node, row.controller, row.lag) for row in found.nodes] == [(1, "voter", 100), (2, "leader", 0)]
+    assert [(row.node, row.controller, row.lag) for row in found.nodes] == [
+        (1, "voter", 100),
+        (2, "leader", 0),
+    ]
