@@ -155,7 +155,12 @@ public final class Transformer {
     private static void rewind(KafkaConsumer<String, String> consumer) {
         for (TopicPartition partition : consumer.assignment()) {
             OffsetAndMetadata committed = committed(consumer, partition);
-            consumer.seek(partition, committed == null ? 0 : committed.offset());
+            try {
+                consumer.seek(partition, committed == null ? 0 : committed.offset());
+            } catch (IllegalStateException revoked) {
+                // The background thread of the new consumer has lost the partition meanwhile: its next owner reads on.
+                continue;
+            }
         }
     }
 
