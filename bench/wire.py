@@ -318,7 +318,7 @@ class Wire:
         """Fetch `total_bytes` from `start_offset` on, one request after the other; seconds."""
         frame = bytearray(fetch_frame(topic, start_offset))
         offset_at = frame.index(struct.pack(">q", start_offset), 20)
-        header_at = _first_batch_position(self, bytes(frame))
+        header_at = first_batch_position(self, bytes(frame))
         got_bytes = 0
         offset = start_offset
         began = time.perf_counter()
@@ -334,7 +334,7 @@ class Wire:
         return time.perf_counter() - began
 
 
-def _first_batch_position(wire: Wire, frame: bytes) -> int:
+def first_batch_position(wire: Wire, frame: bytes) -> int:
     """The position of the records in a response: the header before them always has the same size here."""
     wire.socket.sendall(frame)
     received = wire.receive()
