@@ -193,6 +193,7 @@ def eight_produce(peer: Peer) -> dict[str, float]:
     total_bytes = 384 * MIB
     with Wire(peer.port) as wire:
         wire.create_topic(topic, partitions=CONNECTIONS)
+        wire.await_leaders(topic, partitions=CONNECTIONS)
         frames = _produce_frames(topic, 16 << 10)
         requests = total_bytes // CONNECTIONS // len(frames[0])
         back_page_cache(peer.folder, 2 * total_bytes)
@@ -218,6 +219,7 @@ def eight_small(peer: Peer) -> dict[str, float]:
     topic = new_name("eight")
     with Wire(peer.port) as wire:
         wire.create_topic(topic, partitions=CONNECTIONS)
+        wire.await_leaders(topic, partitions=CONNECTIONS)
         frames = _produce_frames(topic, 1)
         _check_produced(wire, frames)
         run_load(peer.port, frames, requests=1_000, in_flight=8)
@@ -236,6 +238,7 @@ def cpu_time(peer: Peer) -> dict[str, float]:
     topic = new_name("cpu")
     with Wire(peer.port) as wire:
         wire.create_topic(topic, partitions=CONNECTIONS)
+        wire.await_leaders(topic, partitions=CONNECTIONS)
         large, small = _produce_frames(topic, 16 << 10), _produce_frames(topic, 1)
         _check_produced(wire, [*large, *small])
         found = {}

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -186,6 +187,11 @@ class Wire:
         self.create_replicated_topic(name, partitions=partitions, replicas=1)
         self._until(lambda: self._is_led(name, partitions) and self._takes_records(name))
 
+    def await_leaders(self, name: str, *, partitions: int) -> None:
+        """Wait until every partition has taken a record; `create_topic` does that only for the first one."""
+        for partition in range(partitions):
+            self._until(partial(self._takes_records, name, partition))
+
     def create_replicated_topic(self, name: str, *, partitions: int, replicas: int) -> None:
         """Only that: its leaders may be other brokers."""
         topic = CreatableTopic(
@@ -237,9 +243,9 @@ class Wire:
         topic = self.metadata(name).topics[0]
         return len(topic.partitions) == partitions and all(p.leader_id >= 0 for p in topic.partitions)
 
-    def _takes_records(self, name: str) -> bool:
+    def _takes_records(self, name: str, partition: int = 0) -> bool:
         """Kafka announces a leader shortly before that leader is ready."""
-        self.socket.sendall(produce(name, 1).frame)
+        self.socket.sendall(produce(name, 1, partition=partition).frame)
         return self.produce_error(self.receive()) == ErrorCode.NONE
 
     def _until(self, is_so: Callable[[], bool]) -> None:
