@@ -126,7 +126,7 @@ class Quorum:
             records = [(-1, self._initial_voters)]
         history = VoterHistory(self._settings.static_voters, records)
         self._check(history.latest)
-        self._replayer = Replayer(self._log, listener, start_offset=0)
+        self._replayer = Replayer(self._log, listener, start_offset=0, is_leader_of=self._is_leader_of)
         if opened.snapshot is not None:
             snapshot_id, batches = opened.snapshot
             self._replayer.load_snapshot(batches, snapshot_id)
@@ -266,7 +266,7 @@ class Quorum:
         if self.ended.done():
             return
         # The node logs the reason as an error, from `ended`.
-        logger.info("this node leaves the metadata quorum: %s", error or type(error).__name__)
+        logger.info("this node leaves the metadata quorum: %s", str(error) or type(error).__name__)
         self.failure = error
         self._replayer.resign()
         self._server.close()
@@ -298,7 +298,11 @@ class Quorum:
     def is_leader(self) -> bool:
         """Whether this node leads and can append: between `elected` and `resigned`."""
         epoch = self._replayer.active_epoch
-        return epoch is not None and self._core.is_leader and self._core.epoch == epoch
+        return epoch is not None and self._is_leader_of(epoch)
+
+    def _is_leader_of(self, epoch: int) -> bool:
+        """Whether this node leads in this epoch, announced or not."""
+        return self._core.is_leader and self._core.epoch == epoch
 
     @property
     def epoch(self) -> int:

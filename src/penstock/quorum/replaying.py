@@ -1,8 +1,8 @@
 """Passes committed records to the listener: in order, each exactly once, in pieces, so that the event loop stays free.
 
-A leader is announced (`elected`) only when everything before its epoch has been replayed. From then on its own records
-are only reported (`committed`), because it has applied them already. After it resigned, records that were not committed
-by then are replayed if another leader commits them.
+A leader is announced (`elected`) only when everything before its epoch has been replayed, and if it still leads then.
+From then on its own records are only reported (`committed`), because it has applied them already. After it resigned,
+records that were not committed by then are replayed if another leader commits them.
 
 Invariant: `position` is the end of what the listener has; it never goes back, and never passes the high watermark.
 """
@@ -10,7 +10,7 @@ Invariant: `position` is the end of what the listener has; it never goes back, a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from penstock.quorum.listener import QuorumListener
 from penstock.quorum.log import DataBatch, QuorumLog, data_batches
@@ -21,9 +21,19 @@ PIECE_BYTES = 256 << 10  # about 2,000 partitions, which take 0.1 s
 
 
 class Replayer:
-    def __init__(self, log: QuorumLog, listener: QuorumListener, *, start_offset: int) -> None:
+    def __init__(
+        self,
+        log: QuorumLog,
+        listener: QuorumListener,
+        *,
+        start_offset: int,
+        is_leader_of: Callable[[int], bool],
+    ) -> None:
+        """`is_leader_of`: whether this node leads in an epoch. The core may know a newer one before `resign` is called,
+        while the driver saves it."""
         self._log = log
         self._listener = listener
+        self._is_leader_of = is_leader_of
         self.position = start_offset
         self._high_watermark = start_offset
         self._reported = 0
@@ -102,9 +112,12 @@ class Replayer:
         await asyncio.sleep(0)  # other tasks get their turn between two pieces
 
     def _announce(self) -> None:
-        if self._elected is not None and self.position > self._elected[1]:
-            self.active_epoch, self._elected = self._elected[0], None
-            self._listener.elected(self.active_epoch)
+        if self._elected is None or self.position <= self._elected[1]:
+            return
+        epoch, self._elected = self._elected[0], None
+        if self._is_leader_of(epoch):
+            self.active_epoch = epoch
+            self._listener.elected(epoch)
             self.is_announced.set()
 
     def _report(self) -> None:

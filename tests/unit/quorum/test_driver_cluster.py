@@ -20,12 +20,13 @@ from penstock.quorum.core import CommittedRecordsLost
 from penstock.quorum.driver import CorruptMetadataLog, NotLeader, QuorumRefused
 from penstock.quorum.log import data_batches
 from penstock.quorum.messages import FetchRequest, Peer
+from penstock.quorum.messages import VoteRequest as VoteOfCandidate
 from penstock.quorum.peers import Sender
 from penstock.quorum.settings import QuorumSettings
 from penstock.quorum.voters import KRaftVersions, ReplicaKey
 from penstock.quorum.wire import encode_request
 from unit.quorum.clusters import Cluster, Member, virtual
-from unit.quorum.fakes import MemoryLog
+from unit.quorum.fakes import MemoryLog, SlowWorkers
 
 
 @virtual
@@ -113,6 +114,34 @@ async def test_a_leader_without_followers_resigns_and_its_records_are_truncated(
 
     assert first.log.truncations
     assert first.log.batches == second.log.batches
+    await cluster.stop()
+
+
+@virtual
+async def test_a_leader_that_loses_its_epoch_while_it_replays_is_not_announced(tmp_path: Path) -> None:
+    """It was announced while the new epoch was being saved. The controller wrote the first records of the cluster, got
+    NOT_CONTROLLER, and its node stopped with "This is a bug"."""
+    cluster = Cluster(tmp_path)
+    workers = {member.node_id: SlowWorkers() for member in cluster}
+    for member in cluster:
+        member.log.read_s = 0.1
+        await member.start(cluster.voters, workers=workers[member.node_id])
+    await cluster.until(lambda: any(member.log.high_watermark for member in cluster), "committed")
+    first = next(member for member in cluster if member.log.high_watermark)
+    assert first.quorum is not None
+    second = next(member for member in cluster if member is not first)
+    epoch = first.quorum.epoch
+    vote = VoteOfCandidate(
+        1, epoch + 1, second.voter.key, first.voter.key, last_epoch=epoch, last_offset=first.log.end_offset
+    )
+    request = encode_request(vote, Sender("cluster", 1000, 1000), Peer(first.node_id, "", 0))
+
+    workers[first.node_id].owed_s = 0.5  # the save takes longer than the replay
+    answered = asyncio.ensure_future(first.quorum.handle(request, version=2))
+    await asyncio.sleep(0.3)
+
+    assert not answered.done()
+    assert first.recorder.elections == []
     await cluster.stop()
 
 

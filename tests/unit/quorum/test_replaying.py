@@ -17,7 +17,11 @@ class Bench:
     def __init__(self) -> None:
         self.log = MemoryLog()
         self.recorder = Recorder()
-        self.replayer = Replayer(self.log, self.recorder, start_offset=0)
+        self.epoch: int | None = None
+        """In which this node leads, as the core says; None: in all."""
+        self.replayer = Replayer(
+            self.log, self.recorder, start_offset=0, is_leader_of=lambda epoch: self.epoch in (None, epoch)
+        )
         self.task = asyncio.ensure_future(self.replayer.run())
 
     def append(self, *values: bytes, epoch: int = 1) -> None:
@@ -97,6 +101,17 @@ async def test_a_leadership_that_ended_before_it_was_announced_is_not_announced(
 
     assert bench.recorder.elections == []
     assert not bench.recorder.has_resigned
+
+
+async def test_a_leadership_that_is_about_to_end_is_not_announced(bench: Bench) -> None:
+    bench.replayer.leads_from(1, 0)
+    bench.append(b"leader change")
+    bench.replayer.committed(1)
+    bench.epoch = 2  # which is being saved: `resign` follows
+    await settle()
+
+    assert bench.recorder.elections == []
+    assert bench.recorder.high_watermarks == [1]
 
 
 async def test_a_replay_waits_for_a_truncation(bench: Bench) -> None:
