@@ -168,10 +168,12 @@ def _explain(reason: Exception) -> str:
     is_of_network = isinstance(reason, (ConnectionError, TimeoutError))
     if isinstance(reason, SELF_EXPLAINING):
         return str(reason)
+    text = str(reason).removesuffix(".")
     if isinstance(reason, StorageError):
-        return f"{reason}. {REMEDY}"
+        return f"{text}. {REMEDY}"
     if isinstance(reason, OSError) and not is_of_network:
-        return f"The metadata of the quorum cannot be read or written: {reason}. {REMEDY}"
+        return f"The metadata of the quorum cannot be read or written: {text}. {REMEDY}"
     if isinstance(reason, CorruptMetadata):
-        return f"The metadata log has a record that this node cannot apply: {reason}. {METADATA_REMEDY}"
-    return f"{type(reason).__name__}: {reason}. This is a bug; please report it."
+        return f"The metadata log has a record that this node cannot apply: {text}. {METADATA_REMEDY}"
+    name = type(reason).__name__
+    return f"{f'{name}: {text}' if text else name}. This is a bug; please report it."

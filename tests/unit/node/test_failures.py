@@ -69,3 +69,18 @@ async def test_anything_else_is_a_bug(reason: Exception) -> None:
 
     assert message.startswith(f"{type(reason).__name__}: {reason}.")
     assert "This is a bug" in message
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        (
+            AssertionError("There is no leader."),
+            "AssertionError: There is no leader. This is a bug; please report it.",
+        ),
+        (AssertionError(), "AssertionError. This is a bug; please report it."),
+    ],
+)
+async def test_a_bug_is_reported_in_whole_sentences(reason: Exception, message: str) -> None:
+    """The message of NOT_CONTROLLER ended with two full stops."""
+    assert await message_of(reason) == message
