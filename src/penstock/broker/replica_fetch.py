@@ -168,7 +168,7 @@ class ReplicaFetch(PendingFetch[ReplicaTarget]):
             partition = table.find_by_id(target.topic_id, index)
         else:
             partition = table.find(target.topic, index)
-        target.watch(partition)
+        target.watch(partition, self._broker.fetch_sessions)
         return partition
 
     def _record_position(self, partition: Partition, target: ReplicaTarget) -> None:

@@ -7,6 +7,11 @@ until the follower is known to have all records and the current high watermark.
 The requests of a session are handled one after another, in the order of their epochs: a follower may send a request
 before it has the response to the one before. A fetch that waits for bytes is then answered at once. While a fetch loads
 pages, the next request is delayed until it is answered.
+
+A partition is in one session of a follower at most: naming it in another one ends the first. A follower that has lost
+its connection begins a new session, and its last request on the old connection may arrive after that, with an old
+position. The leader cannot tell which of the two was sent first. If it ends the session that is in use, the follower
+begins again and names all positions. Otherwise the old position of an idle partition would never be corrected.
 """
 
 from __future__ import annotations
@@ -47,9 +52,15 @@ class ReplicaTarget(FetchTarget):
         self.has_sent_records = False
         """Since a request last named it. The follower may ignore what is sent after that as a repetition."""
 
-    def watch(self, partition: Partition) -> None:
+    def watch(self, partition: Partition, sessions: FetchSessions) -> None:
+        """Have the replica mark this target due. Other sessions of the follower with this partition end, unless they
+        are of a newer process: then this request is refused."""
+        watches = partition.purgatory.watches
+        for other in [each for each in watches if each.replica_id == self.replica_id]:
+            if isinstance(other, ReplicaTarget) and other.session.broker_epoch <= self.session.broker_epoch:
+                other.session.end_in(sessions)
         self.partition = partition
-        partition.purgatory.watches[self] = None
+        watches[self] = None
 
     def unwatch(self) -> None:
         if self.partition is not None:
@@ -192,6 +203,13 @@ class ReplicaSession(FetchSession[ReplicaTarget]):
         for target in self.targets.values():
             target.unwatch()
             self.due[target] = None
+
+    def end_in(self, sessions: FetchSessions) -> None:
+        """Remove it, whether it is stored yet or not."""
+        if self.id:
+            sessions.close(self.id)
+        else:
+            self.end()
 
     def end(self) -> None:
         """It was removed or evicted. A fetch that waits is answered."""

@@ -351,6 +351,75 @@ async def test_a_waiting_fetch_of_a_session_that_was_replaced_leaves_no_watch(
     assert watch_counts(node) == [1, 1, 1]
 
 
+async def test_a_late_request_on_an_old_connection_does_not_keep_a_follower_out_of_the_isr(
+    node: DataNode, follower: Follower, context: Context
+) -> None:
+    """The leader believed the old position for good, because requests do not name idle partitions."""
+    late = Follower(node, context)  # sent before the connection was lost
+    append(node, b"a", topic="copied")
+    follower.fetch(("copied", 0, 1))
+    replica = node.partition("copied").followers.get(FOLLOWER)
+    assert replica is not None
+
+    late.fetch(("copied", 0, 0))
+    assert replica.end_offset == 0
+    assert follower.fetch().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    follower.session_id, follower.epoch = 0, 0  # as it does after this error
+    follower.fetch(("copied", 0, 1))
+
+    assert replica.end_offset == 1
+    assert follower.fetch().error_code == ErrorCode.NONE
+    assert len(node.broker.fetch_sessions) == 1, "the session of the late request has ended"
+
+
+async def test_a_late_request_of_an_older_process_does_not_end_the_session_of_the_new_one(
+    node: DataNode, follower: Follower, context: Context
+) -> None:
+    """Two processes with one node id would end each other's sessions again and again."""
+    open_session(follower)
+
+    Follower(node, context, broker_epoch=follower.broker_epoch - 1).fetch(("copied", 0, 0))
+
+    assert follower.fetch().error_code == ErrorCode.NONE
+
+
+async def test_a_fetch_that_waits_is_answered_when_another_session_has_its_partition(
+    node: DataNode, follower: Follower, context: Context
+) -> None:
+    open_session(follower)
+    waiting = follower.fetch(max_wait_ms=60_000)
+
+    Follower(node, context).fetch(("copied", 1, 0))
+
+    assert waiting.result().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert watch_counts(node) == [0, 1, 0]
+
+
+async def test_a_first_fetch_that_waits_is_answered_when_another_session_has_its_partition(
+    node: DataNode, follower: Follower, context: Context
+) -> None:
+    """Its session is not stored yet."""
+    waiting = follower.fetch(("copied", 0, 0), ("copied", 1, 0), max_wait_ms=60_000)
+
+    Follower(node, context).fetch(("copied", 1, 0))
+
+    assert waiting.result().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert watch_counts(node) == [0, 1, 0]
+    assert len(node.broker.fetch_sessions) == 1
+
+
+async def test_sessions_of_one_follower_with_different_partitions_do_not_disturb_each_other(
+    node: DataNode, follower: Follower, context: Context
+) -> None:
+    """There is one for each of `num.replica.fetchers`."""
+    second = Follower(node, context)
+    follower.fetch(("copied", 0, 0))
+    second.fetch(("copied", 1, 0))
+
+    assert follower.fetch().error_code == second.fetch().error_code == ErrorCode.NONE
+    assert watch_counts(node) == [1, 1, 0]
+
+
 async def test_a_fetch_that_loads_pages_of_a_session_that_was_replaced_leaves_no_watch(
     node: DataNode, follower: Follower, cold: set[int]
 ) -> None:
