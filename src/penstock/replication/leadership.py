@@ -135,10 +135,9 @@ class Leadership:
         if broker_epoch != UNKNOWN_BROKER_EPOCH and self._context is not None:
             registered_epoch = self._context.broker_epoch(node_id)
             if broker_epoch < registered_epoch:
-                raise Refused(
-                    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                    f"broker {node_id} fetches with broker epoch {broker_epoch}, but {registered_epoch} is registered",
-                )
+                raise _older_process(node_id, broker_epoch, f"{registered_epoch} is registered")
+            if broker_epoch < follower.broker_epoch:  # the metadata with its registration is on its way
+                raise _older_process(node_id, broker_epoch, f"{follower.broker_epoch} has fetched")
         follower.fetched(
             end_offset=end_offset,
             start_offset=start_offset,
@@ -252,3 +251,10 @@ class Leadership:
             if follower is not None and node_id not in isr:
                 follower.left_isr(self._requests_of(node_id))
         self._isr.commit(isr)
+
+
+def _older_process(node_id: int, broker_epoch: int, newer: str) -> Refused:
+    return Refused(
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        f"broker {node_id} fetches with broker epoch {broker_epoch}, but {newer}",
+    )

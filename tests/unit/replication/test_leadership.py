@@ -165,6 +165,19 @@ def test_a_fetch_of_an_older_process_of_the_broker_is_refused() -> None:
     assert refusal.value.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_a_late_fetch_of_an_older_process_is_refused_before_the_metadata_has_the_new_one() -> None:
+    """It moved the position of the new process back, which does not name an idle partition again."""
+    leader = Leader()
+    leader.fetched(3, 100, broker_epoch=14)
+
+    with pytest.raises(Refused, match="broker epoch 13, but 14 has fetched"):
+        leader.fetched(3, 50, broker_epoch=13)
+
+    follower = leader.leadership.followers.get(3)
+    assert follower is not None
+    assert follower.end_offset == 100
+
+
 # -- leaving
 
 
