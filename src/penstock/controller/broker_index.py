@@ -8,7 +8,7 @@ Dictionaries with None stand for sets, because the order of partitions reaches t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
@@ -61,6 +61,10 @@ class BrokerIndex:
     def in_sync(self, node_id: int) -> list[PartitionKey]:
         """Partitions with the broker in their ISR."""
         return list(self._isr.get(node_id, _NO_KEYS))
+
+    def each_in_sync(self, node_id: int) -> Iterator[PartitionKey]:
+        """The same one by one, for callers that need only the first."""
+        return iter(self._isr.get(node_id, _NO_KEYS))
 
     def led(self, node_id: int) -> list[PartitionKey]:
         return list(self._leaders.get(node_id, _NO_KEYS))

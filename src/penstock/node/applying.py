@@ -12,13 +12,22 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from penstock.metadata.cache import Listener, MetadataCache
 from penstock.metadata.delta import MetadataDelta, TopicDelta, as_new
 from penstock.protocol.types import Uuid
 
 SLICE_PARTITIONS = 50  # a new log costs several system calls: some milliseconds of the event loop in all
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A published change that is not applied completely."""
+
+    delta: MetadataDelta
+    is_over: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it is applied, or never will be."""
 
 
 class MetadataApplier:
@@ -36,19 +45,20 @@ class MetadataApplier:
         self._parts = parts
         self._after = after
         self._failed = failed
-        self._waiting: deque[MetadataDelta] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Apply the whole present image, and from now on every change."""
-        self._waiting.append(as_new(self._metadata.image))
+        self._waiting.append(_Waiting(as_new(self._metadata.image)))
         self._metadata.subscribe(self._changed)
         await self._apply_waiting()
 
     async def settled(self) -> None:
-        """Wait until all published changes are applied."""
-        while self._task is not None and not self._task.done():
-            await asyncio.wait([self._task])
+        """Wait until all changes that are published by now are applied. Later ones do not prolong the wait: while a
+        broker with thousands of partitions is fenced, there is always a next one."""
+        if self._waiting and self._task is not None and not self._task.done():
+            await self._waiting[-1].is_over.wait()
 
     async def close(self) -> None:
         if self._changed in self._metadata:
@@ -59,12 +69,12 @@ class MetadataApplier:
 
     def _changed(self, delta: MetadataDelta) -> None:
         if self._waiting:
-            self._waiting.append(delta)
+            self._waiting.append(_Waiting(delta))
         elif _partition_count(delta) <= SLICE_PARTITIONS:
             self._apply(delta)
             self._after(delta)
         else:
-            self._waiting.append(delta)
+            self._waiting.append(_Waiting(delta))
             self._task = asyncio.get_running_loop().create_task(self._run(), name="apply metadata")
 
     async def _run(self) -> None:
@@ -72,15 +82,18 @@ class MetadataApplier:
             await self._apply_waiting()
         except Exception as error:
             self._failed(error)
+        finally:
+            for each in self._waiting:
+                each.is_over.set()
 
     async def _apply_waiting(self) -> None:
         while self._waiting:
-            delta = self._waiting[0]
+            delta = self._waiting[0].delta
             for piece in _slices(delta):
                 self._apply(piece)
                 await asyncio.sleep(0)
             self._after(delta)
-            self._waiting.popleft()
+            self._waiting.popleft().is_over.set()
 
     def _apply(self, delta: MetadataDelta) -> None:
         for part in self._parts:

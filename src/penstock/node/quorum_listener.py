@@ -24,7 +24,8 @@ class MetadataListener:
         node_id: int,
         leader_changed: Callable[[], None],
     ) -> None:
-        """`controller` is None on a node without that role."""
+        """`controller` is None on a node without that role. `leader_changed` is called when another node leads, and
+        again when this one has become the active controller."""
         self._node_id = node_id
         self._loader = loader
         self._controller = controller
@@ -39,6 +40,7 @@ class MetadataListener:
     def elected(self, epoch: int) -> None:
         assert self._controller is not None, "only a controller can lead the quorum"
         self._controller.elected(epoch)
+        self._leader_changed()  # requests that this node refused until now need not wait for their backoff
 
     def committed(self, high_watermark: int) -> None:
         if self._controller is not None:

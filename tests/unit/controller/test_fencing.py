@@ -92,7 +92,7 @@ def test_a_silent_broker_is_fenced_and_another_replica_leads() -> None:
 
 
 def test_many_partitions_leave_a_silent_broker_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fencing, "PARTITIONS_MAX", 2)
+    monkeypatch.setattr(fencing, "FENCED_MAX", 2)
     active = three_nodes(assignments={index: [1, 2, 3] for index in range(5)})
     active.now_ms += SESSION_TIMEOUT_MS
     active.heartbeat(2)
@@ -109,10 +109,29 @@ def test_many_partitions_leave_a_silent_broker_in_portions(monkeypatch: pytest.M
     assert active.broker(1).is_fenced
 
 
+def test_a_portion_does_not_look_at_all_partitions_of_a_silent_broker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fencing, "FENCED_MAX", 2)
+    active = three_nodes(assignments={index: [1, 2, 3] for index in range(20)})
+    keys = active.state.index.in_sync(1)
+    seen: list[object] = []
+    monkeypatch.setattr(
+        type(active.state.index), "each_in_sync", lambda *_: (seen.append(key) or key for key in keys)
+    )
+    active.now_ms += SESSION_TIMEOUT_MS
+    active.heartbeat(2)
+    active.heartbeat(3)
+
+    active.decide(fencing.fence_expired)
+
+    assert seen == keys[:3]
+
+
 def test_a_heartbeat_between_two_portions_leaves_no_partition_without_a_leader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fencing, "PARTITIONS_MAX", 2)
+    monkeypatch.setattr(fencing, "FENCED_MAX", 2)
     active = ActiveController((1, 2))
     active.create(new_topic("t", assignments={index: [1] for index in range(5)}))
     active.now_ms += SESSION_TIMEOUT_MS
@@ -137,7 +156,7 @@ def test_a_heartbeat_between_two_portions_leaves_no_partition_without_a_leader(
 def test_a_broker_that_is_being_fenced_neither_leads_nor_joins_an_isr(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fencing, "PARTITIONS_MAX", 2)
+    monkeypatch.setattr(fencing, "FENCED_MAX", 2)
     active = ActiveController((1, 2))
     active.create(
         new_topic("t", assignments={0: [1, 2]}),
@@ -156,7 +175,7 @@ def test_a_broker_that_is_being_fenced_neither_leads_nor_joins_an_isr(
 def test_without_elr_the_last_replicas_of_many_partitions_do_not_keep_a_silent_broker_unfenced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fencing, "PARTITIONS_MAX", 2)
+    monkeypatch.setattr(fencing, "FENCED_MAX", 2)
     active = ActiveController((1, 2))
     disable_elr(active)
     active.create(new_topic("t", assignments={index: [1] for index in range(5)}))

@@ -114,6 +114,34 @@ async def test_a_large_change_is_applied_in_slices_and_later_ones_wait_for_it() 
     await heard.applier.close()
 
 
+async def test_a_change_that_is_published_later_does_not_prolong_the_wait() -> None:
+    heard = Heard()
+    await heard.applier.start()
+    heard.write(*topic("first", LARGE))
+    waiting = asyncio.create_task(heard.applier.settled())
+    await asyncio.sleep(0)
+    heard.write(*topic("second", LARGE))
+
+    await waiting
+
+    assert heard.partitions("first") == list(range(LARGE))
+    assert len(heard.partitions("second")) < LARGE
+    await heard.applier.close()
+
+
+async def test_nobody_waits_for_a_change_that_cannot_be_applied() -> None:
+    heard = Heard()
+    await heard.applier.start()
+    heard.error = OSError("no")
+    heard.write(*topic("large", LARGE))
+    heard.write(*topic("small", 1))
+
+    await heard.applier.settled()
+
+    assert heard.failures == [heard.error]
+    await heard.applier.close()
+
+
 async def test_deleted_topics_and_settings_come_first() -> None:
     heard = Heard()
     heard.write(*topic("t", 1, id_of="old"))
