@@ -5,9 +5,10 @@
         group_id: str
         group_instance_id: str | None = field(since=3, default=None)
 
-The decorators turn the class into a keyword-only, slotted, mutable dataclass with a `Declaration`. They do not look at
-the annotations: `penstock.protocol.plan` resolves them when a codec is first used, so importing a message module is
-cheap. `penstock.protocol.codec` is where the reader goes next.
+The decorators turn the class into a keyword-only, slotted, mutable dataclass with a `Declaration`. Importing a message
+module is cheap, because most classes of a process are never used: the first instance makes the constructor, and
+`penstock.protocol.plan` resolves the annotations when a codec is first used. `penstock.protocol.codec` is where the
+reader goes next.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import enum
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, dataclass_transform, overload
+from typing import Any, Final, TypeVar, cast, dataclass_transform, overload
 
 __all__ = [
     "NEVER",
@@ -209,36 +210,56 @@ def _declare(cls: type[T], kind: Kind, versions: tuple[int, int], flexible: int,
     if not 0 <= first <= last:
         raise TypeError(f"{cls.__qualname__}: versions {versions} do not form a range")
     fields = {name: _field_options(cls, name) for name in inspect.get_annotations(cls)}
-    for name, options in fields.items():
-        if not options.has_default:
-            continue
-        # The class attribute becomes what `dataclasses` expects.
-        if options.make_default() is options.default:
-            setattr(cls, name, options.default)
-        else:
-            setattr(cls, name, dataclasses.field(default_factory=type(options.default)))
-    declaration = Declaration(kind, first, last, flexible, fields, key)
-    # Sharing one comparison and one repr, and having a docstring, halves the import time of a class.
-    namespace = {
-        "__declaration__": declaration,
+    namespace = {name: value for name, value in vars(cls).items() if name not in fields}
+    for made_for_each_class in ("__dict__", "__weakref__"):
+        namespace.pop(made_for_each_class, None)
+    namespace |= {
+        "__slots__": tuple(fields),
+        "__declaration__": Declaration(kind, first, last, flexible, fields, key),
+        "__dataclass_fields__": _DataclassFields(),
+        "__init__": _initialize,
         "__eq__": _equal,
         "__repr__": _represent,
         "__hash__": None,
-        "__doc__": cls.__doc__ or f"{cls.__name__}, as declared in {cls.__module__}.",
+        "__qualname__": cls.__qualname__,
     }
-    for name, value in namespace.items():
-        setattr(cls, name, value)
-    return dataclass(kw_only=True, slots=True, eq=False, repr=False, match_args=False)(cls)
+    return cast("type[T]", type(cls.__name__, cls.__bases__, namespace))
 
 
 def _field_options(cls: type, name: str) -> FieldOptions:
     stated = cls.__dict__.get(name, Missing.MISSING)
-    if isinstance(stated, FieldOptions):
-        # `dataclasses` reads the class attribute; a field without a default must not have one.
-        if not stated.has_default:
-            delattr(cls, name)
-        return stated
-    return FieldOptions(default=stated)
+    return stated if isinstance(stated, FieldOptions) else FieldOptions(default=stated)
+
+
+def _initialize(self: Any, *arguments: object, **values: object) -> None:
+    """The constructor until the first call: making the real one takes ten times as long as declaring a class."""
+    _make_dataclass(type(self))
+    self.__init__(*arguments, **values)
+
+
+class _DataclassFields:
+    """`__dataclass_fields__` until something reads it, such as `dataclasses.replace` of a decoded message."""
+
+    def __get__(self, instance: object, owner: type) -> object:
+        _make_dataclass(owner)
+        return owner.__dict__["__dataclass_fields__"]
+
+
+def _make_dataclass(cls: Any) -> None:
+    """Complete a class with what `dataclasses` makes of one with the same fields."""
+    namespace = {name: getattr(cls, name) for name in ("__annotations__", "__module__", "__qualname__")}
+    namespace["__doc__"] = "A docstring, so that `dataclasses` does not make one."
+    for name, options in declaration_of(cls).fields.items():
+        if options.has_default:
+            is_shared = options.make_default() is options.default
+            namespace[name] = (
+                options.default if is_shared else dataclasses.field(default_factory=type(options.default))
+            )
+    made: Any = dataclass(kw_only=True, eq=False, repr=False, match_args=False)(
+        type(cls.__name__, (), namespace)
+    )
+    for name in ("__init__", "__dataclass_fields__", "__dataclass_params__"):
+        setattr(cls, name, made.__dict__[name])
 
 
 def _equal(self: Any, other: object) -> bool:

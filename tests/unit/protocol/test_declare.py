@@ -39,6 +39,18 @@ def test_a_message_is_a_dataclass_with_keywords_and_slots() -> None:
         positional("g")
 
 
+def test_a_message_that_no_constructor_made_can_be_copied() -> None:
+    @struct
+    class Decoded:
+        node_id: Int32
+
+    decoded = object.__new__(Decoded)
+    decoded.node_id = 3
+
+    assert dataclasses.replace(decoded) == Decoded(node_id=3)
+    assert [each.name for each in dataclasses.fields(decoded)] == ["node_id"]
+
+
 def test_a_field_without_a_default_is_required() -> None:
     incomplete: Any = AskRequest
     with pytest.raises(TypeError, match="group_id"):
