@@ -37,6 +37,8 @@ Gone = Callable[[int, int], None]
 
 @dataclass(slots=True)
 class _Watched:
+    """A broker, and the task that watches it."""
+
     epoch: int
     endpoint: Endpoint
     task: asyncio.Task[None]

@@ -31,6 +31,8 @@ APPLY_TIMEOUT_MS = 60_000  # a controller that lags must not fill the metadata l
 
 @dataclass(frozen=True, slots=True)
 class ControllerIdentity:
+    """What a controller registers."""
+
     node_id: int
     incarnation_id: Uuid
     """New at every start of the process."""

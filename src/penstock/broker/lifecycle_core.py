@@ -56,12 +56,16 @@ class BrokerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Register:
+    """Send BrokerRegistration."""
+
     previous_broker_epoch: int
     """The epoch before a clean shutdown; -1 after a crash (KIP-966)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
+    """Send BrokerHeartbeat with this content."""
+
     broker_epoch: int
     metadata_offset: int
     want_fence: bool

@@ -66,6 +66,8 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
+    """The declaration of a setting."""
+
     name: str
     type: SettingType
     default: Any

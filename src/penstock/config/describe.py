@@ -22,6 +22,8 @@ UNKNOWN_TYPE = 0
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
+    """One of the places that can set the value, the strongest first."""
+
     name: str
     value: str | None
     source: Source
@@ -29,6 +31,8 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
+    """A setting of a resource, as DescribeConfigs describes it."""
+
     name: str
     value: str | None
     source: Source

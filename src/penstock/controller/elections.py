@@ -118,6 +118,8 @@ def partitions_without_isr(image: MetadataImage, topic: str) -> Iterator[tuple[U
 
 @dataclass(slots=True)
 class _Target:
+    """The partition after the change, before a leader is elected."""
+
     isr: list[int]
     replicas: list[int]
     adding: list[int]

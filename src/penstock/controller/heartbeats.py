@@ -17,6 +17,8 @@ NO_OFFSET = -1
 
 @dataclass(slots=True)
 class BrokerSession:
+    """What the active controller knows of a registered broker from its heartbeats."""
+
     node_id: int
     epoch: int
     """The broker epoch: a restarted broker gets a new session."""

@@ -14,6 +14,8 @@ RECORDS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[R]):
+    """The records to write, and the response to send once they are committed."""
+
     records: Sequence[object]
     response: R
     is_atomic: bool = True

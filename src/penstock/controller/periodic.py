@@ -18,6 +18,8 @@ ELECT_MISSING_LEADERS = "elect missing leaders"
 
 @dataclass(frozen=True, slots=True)
 class PeriodicTask:
+    """A decision that the active controller makes again and again."""
+
     name: str
     wait_ms: Callable[[ControllerState], int]
     """How long to wait until the next decision. Asked before each."""

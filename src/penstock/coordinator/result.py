@@ -77,6 +77,8 @@ class DeferredResponse(Generic[R]):
 
 @dataclass(slots=True)
 class CoordinatorResult(Generic[R]):
+    """The records to write, and the response to send once they are committed."""
+
     response: R | DeferredResponse[R]
     records: Sequence[CoordinatorRecord] = ()
     when_committed: Callable[[ErrorCode], None] | None = None

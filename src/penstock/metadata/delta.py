@@ -16,6 +16,8 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class TopicDelta:
+    """A topic before and after a change."""
+
     before: TopicImage | None
     after: TopicImage | None
     changed_partitions: tuple[int, ...]
@@ -32,6 +34,8 @@ class TopicDelta:
 
 @dataclass(frozen=True, slots=True)
 class MetadataDelta:
+    """Two images, and what differs between them."""
+
     before: MetadataImage
     image: MetadataImage
     """The new image."""

@@ -27,6 +27,8 @@ KeptKey = tuple[Hashable, ...]
 
 @dataclass(frozen=True, slots=True)
 class PartitionImage:
+    """A partition: its replicas, its leader and its in-sync replicas."""
+
     replicas: tuple[int, ...]
     """Node ids in order of preference: the first is the preferred leader."""
     isr: tuple[int, ...]
@@ -58,6 +60,8 @@ class PartitionImage:
 
 @dataclass(frozen=True, slots=True)
 class TopicImage:
+    """A topic and its partitions."""
+
     name: str
     topic_id: Uuid
     partitions: tuple[PartitionImage, ...]
@@ -66,6 +70,8 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
+    """The address of a listener of a node."""
+
     listener: str
     host: str
     port: int
@@ -128,6 +134,8 @@ class ControllerImage:
 
 @dataclass(frozen=True, slots=True)
 class TopicsImage:
+    """All topics, by name and by id."""
+
     by_name: Mapping[str, TopicImage] = field(default_factory=dict)
     names_by_id: Mapping[Uuid, str] = field(default_factory=dict)
     by_unified_name: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -155,6 +163,8 @@ class TopicsImage:
 
 @dataclass(frozen=True, slots=True)
 class MetadataImage:
+    """All metadata of the cluster."""
+
     topics: TopicsImage = field(default_factory=TopicsImage)
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
     """Dynamic settings as text, by resource. A resource without settings is absent."""

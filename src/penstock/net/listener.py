@@ -21,6 +21,8 @@ SWEEP_S_MAX = 30.0  # idle connections release their buffers at least this often
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
+    """The limits of connections of clients."""
+
     connections_max: int
     connections_per_host_max: int
     host_overrides: Mapping[str, int]

@@ -55,6 +55,8 @@ ReadAnswer = Callable[[bytes | memoryview, int], Any]
 
 @dataclass(slots=True)
 class _Pending:
+    """A request without a response so far."""
+
     described: Api
     version: int
     timeout_s: float

@@ -16,6 +16,8 @@ NEVER_MS = 2**62
 
 @dataclass(slots=True)
 class _Slot:
+    """The request to one peer, or the time until the next."""
+
     peer: Peer | None = None
     request_id: int = -1
     free_at_ms: int = 0

@@ -50,6 +50,8 @@ class _Stage(Enum):
 
 @dataclass(slots=True)
 class _Change:
+    """The change of the voters in progress."""
+
     request_id: int | None
     """None if the response is sent already."""
     voter: Voter

@@ -50,6 +50,8 @@ class LeaderAndEpoch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VoteRequest:
+    """A candidate, or a prospective candidate with `pre_vote`, asks for a vote."""
+
     request_id: int
     epoch: int
     """Of a pre-vote: the epoch of the sender. Of a vote: the epoch in which it wants to lead."""
@@ -64,6 +66,8 @@ class VoteRequest:
 
 @dataclass(frozen=True, slots=True)
 class VoteResponse:
+    """Whether the vote is granted."""
+
     request_id: int
     error: ErrorCode
     epoch: int
@@ -75,6 +79,8 @@ class VoteResponse:
 
 @dataclass(frozen=True, slots=True)
 class BeginQuorumEpochRequest:
+    """The new leader announces itself to a voter."""
+
     request_id: int
     epoch: int
     leader_id: int
@@ -85,6 +91,8 @@ class BeginQuorumEpochRequest:
 
 @dataclass(frozen=True, slots=True)
 class BeginQuorumEpochResponse:
+    """The voter follows the leader, or knows a later epoch."""
+
     request_id: int
     error: ErrorCode
     epoch: int
@@ -94,6 +102,8 @@ class BeginQuorumEpochResponse:
 
 @dataclass(frozen=True, slots=True)
 class EndQuorumEpochRequest:
+    """The leader resigns, and names its preferred successors."""
+
     request_id: int
     epoch: int
     leader_id: int
@@ -104,6 +114,8 @@ class EndQuorumEpochRequest:
 
 @dataclass(frozen=True, slots=True)
 class EndQuorumEpochResponse:
+    """The voter knows that the leader resigned."""
+
     request_id: int
     error: ErrorCode
     epoch: int
@@ -151,6 +163,8 @@ class FetchResponse:
 
 @dataclass(frozen=True, slots=True)
 class FetchSnapshotRequest:
+    """The follower asks for a piece of a snapshot."""
+
     request_id: int
     epoch: int
     replica: ReplicaKey
@@ -171,6 +185,8 @@ class FetchSnapshotResponse:
 
 @dataclass(frozen=True, slots=True)
 class AddVoterRequest:
+    """An administrator, or a controller that joins, adds a voter."""
+
     request_id: int
     voter: Voter
     timeout_ms: int
@@ -179,6 +195,8 @@ class AddVoterRequest:
 
 @dataclass(frozen=True, slots=True)
 class RemoveVoterRequest:
+    """An administrator removes a voter."""
+
     request_id: int
     voter: ReplicaKey
     timeout_ms: int = 30_000
@@ -186,6 +204,8 @@ class RemoveVoterRequest:
 
 @dataclass(frozen=True, slots=True)
 class UpdateVoterRequest:
+    """A voter tells the leader its endpoints and versions."""
+
     request_id: int
     epoch: int
     voter: Voter
@@ -212,6 +232,8 @@ class ApiVersionsRequest:
 
 @dataclass(frozen=True, slots=True)
 class ApiVersionsResponse:
+    """The KRaft versions that the new voter supports."""
+
     request_id: int
     error: ErrorCode
     kraft_versions: KRaftVersions | None = None

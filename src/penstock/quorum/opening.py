@@ -42,6 +42,8 @@ class CorruptMetadataLog(Exception):
 
 @dataclass(slots=True)
 class Opened:
+    """What the files of the metadata log contain at startup."""
+
     state: HardState | None
     """None if there is no file."""
     snapshot: tuple[SnapshotId, Iterator[DataBatch]] | None

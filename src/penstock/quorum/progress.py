@@ -17,6 +17,8 @@ NEVER_FETCHED_MS = -1
 
 @dataclass(slots=True)
 class ReplicaProgress:
+    """How far a replica has fetched, as the leader knows it."""
+
     key: ReplicaKey
     end_offset: int = -1
     """The replica's log is equal to the leader's up to here, and synced. -1: not known."""

@@ -14,6 +14,8 @@ DEFAULT_LISTENER = "CONTROLLER"  # of a node without `controller.listener.names`
 
 @dataclass(frozen=True, slots=True)
 class QuorumSettings:
+    """The settings of a node that concern the quorum."""
+
     timeouts: QuorumTimeouts = DEFAULT_TIMEOUTS
     static_voters: Voters = field(default_factory=lambda: NO_VOTERS)
     """`controller.quorum.voters`."""

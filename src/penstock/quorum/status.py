@@ -11,6 +11,8 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatus:
+    """How far a voter or an observer has replicated the log."""
+
     key: ReplicaKey
     end_offset: int
     """-1 if the replica has not fetched yet."""

@@ -20,6 +20,8 @@ class ReplicaKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VoterEndpoint:
+    """The address of a listener of a voter."""
+
     listener: str
     host: str
     port: int
@@ -37,6 +39,8 @@ OUR_VERSIONS = KRaftVersions(0, 1)
 
 @dataclass(frozen=True, slots=True)
 class Voter:
+    """A voter of the quorum, as a VotersRecord describes it."""
+
     key: ReplicaKey
     endpoints: tuple[VoterEndpoint, ...] = ()
     kraft_versions: KRaftVersions = OUR_VERSIONS

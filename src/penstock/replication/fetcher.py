@@ -87,6 +87,8 @@ class FollowerReplica(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
+    """The settings of requests to leaders."""
+
     wait_ms_max: int = 500
     """`replica.fetch.wait.max.ms`."""
     min_bytes: int = 1

@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class SyncTask:
+    """The files to sync, and what is durable afterwards."""
+
     disk: Disk
     end_offset: int
     """Everything below it is durable when the task is done."""

@@ -56,6 +56,8 @@ class RecoveryReport:
 
 @dataclass(frozen=True, slots=True)
 class ScannedSegment:
+    """The valid part of a segment, and the index of its batches."""
+
     valid_bytes: int
     next_offset: int
     index: MemoryIndex

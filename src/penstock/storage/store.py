@@ -40,6 +40,8 @@ LOGS_PER_TURN = 32  # retention checks so many logs per turn of the event loop
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDescription:
+    """A log, as DescribeLogDirs describes it."""
+
     topic: str
     partition: int
     size_bytes: int
@@ -50,6 +52,8 @@ class LogDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryDescription:
+    """A log directory, as DescribeLogDirs describes it."""
+
     path: str
     is_online: bool
     total_bytes: int

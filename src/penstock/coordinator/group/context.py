@@ -27,6 +27,8 @@ class GroupDependencies:
 
 @dataclass(frozen=True, slots=True)
 class GroupContext:
+    """What the parts of a group shard share."""
+
     shard: ShardContext
     dependencies: GroupDependencies
     groups: TimelineMap[str, Group] = field(init=False)
