@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Generic, TypeVar, cast
 
 from penstock.coordinator.batching import build_batches
@@ -60,22 +60,32 @@ class CoordinatorRuntime(Generic[S]):
         *,
         topic: str,
         log: CoordinatorLog,
-        framing: RecordSerde,
+        make_framing: Callable[[], RecordSerde],
         make_shard: Callable[[ShardContext], S],
         wall_ms: Callable[[], int],
         compression: Callable[[], Compression] = lambda: Compression.NONE,
         commit_timeout_ms: Callable[[], int] = lambda: COMMIT_TIMEOUT_MS,
     ) -> None:
+        """`make_framing` and `make_shard` are called with the first partition that this node leads, or later."""
         self._topic = topic
         self._log = log
-        self._framing = framing
+        self._make_framing = make_framing
         self._wall_ms = wall_ms
         self._compression = compression
         self._commit_timeout_ms = commit_timeout_ms
         self._shards = ShardTable(
-            topic=topic, log=log, framing=framing, make_shard=make_shard, wall_ms=wall_ms, on_due=self._fire
+            topic=topic,
+            log=log,
+            framing=lambda: self._framing,
+            make_shard=make_shard,
+            wall_ms=wall_ms,
+            on_due=self._fire,
         )
         self._find = self._shards.find  # kept, because every request calls it: bench "groups heartbeating"
+
+    @cached_property
+    def _framing(self) -> RecordSerde:
+        return self._make_framing()
 
     # -- leadership
 

@@ -43,7 +43,7 @@ class ShardTable(Generic[S]):
         *,
         topic: str,
         log: CoordinatorLog,
-        framing: RecordSerde,
+        framing: Callable[[], RecordSerde],
         make_shard: Callable[[ShardContext], S],
         wall_ms: Callable[[], int],
         on_due: Callable[[OwnedShard[S]], None],
@@ -241,7 +241,7 @@ class ShardTable(Generic[S]):
         try:
             _, end_offset = self._log.bounds(partition)
             count = await load(
-                self._log, partition, end_offset=end_offset, framing=self._framing, shard=owned.shard
+                self._log, partition, end_offset=end_offset, framing=self._framing(), shard=owned.shard
             )
             self._activate_when_committed(owned, end_offset)
         except Exception as error:

@@ -65,7 +65,7 @@ def make_runtime(
     return CoordinatorRuntime(
         topic="__counts",
         log=log,
-        framing=RecordSerde([(CountKey, CountValue)]),
+        make_framing=lambda: RecordSerde([(CountKey, CountValue)]),
         make_shard=make_shard,
         wall_ms=lambda: 1_700_000_000_000,
     )

@@ -66,7 +66,7 @@ def make_runtime(log: ListLog, make_shard: Any = NoteShard) -> CoordinatorRuntim
     return CoordinatorRuntime(
         topic="__notes",
         log=log,
-        framing=RecordSerde([(NoteKey, NoteValue)]),
+        make_framing=lambda: RecordSerde([(NoteKey, NoteValue)]),
         make_shard=make_shard,
         wall_ms=lambda: 1_700_000_000_000,
     )

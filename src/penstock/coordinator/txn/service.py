@@ -15,10 +15,10 @@ from penstock.coordinator.log import CoordinatorLog
 from penstock.coordinator.partitioning import partition_of
 from penstock.coordinator.result import CoordinatorResult
 from penstock.coordinator.runtime import CoordinatorRuntime
+from penstock.coordinator.serde import RecordSerde
 from penstock.coordinator.shard import ShardContext
 from penstock.coordinator.txn.context import TransactionDependencies
 from penstock.coordinator.txn.markers import MarkerWriter
-from penstock.coordinator.txn.records import TransactionSerde
 from penstock.coordinator.txn.transaction import ProducerIdAndEpoch, TopicPartition
 from penstock.metadata.delta import MetadataDelta
 from penstock.metadata.errors import Refused
@@ -90,7 +90,7 @@ class TransactionCoordinator:
         self._runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             topic=TRANSACTIONS_TOPIC,
             log=log,
-            framing=TransactionSerde(),
+            make_framing=_make_framing,
             make_shard=lambda context: _make_shard(context, dependencies),
             wall_ms=wall_ms,
         )
@@ -304,8 +304,16 @@ def _error_for(version: int, *, since: int) -> Iterator[None]:
         raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH, refusal.message) from refusal
 
 
+# What follows is imported with the first partition that this node leads, as for groups.
+
+
+def _make_framing() -> RecordSerde:
+    from penstock.coordinator.txn.records import TransactionSerde
+
+    return TransactionSerde()
+
+
 def _make_shard(context: ShardContext, dependencies: TransactionDependencies) -> TransactionShard:
-    # Imported with the first partition that this node leads, as for groups.
     from penstock.coordinator.txn.shard import TransactionShard
 
     return TransactionShard(context, dependencies)
