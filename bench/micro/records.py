@@ -11,7 +11,7 @@ from __future__ import annotations
 import timeit
 from collections.abc import Callable
 
-from penstock.records import kernel
+from penstock.records import consuming, kernel
 from penstock.records.batch import Compression, NewRecord, Record, assign_offsets
 from penstock.records.columns import HeaderColumn, decode_columns
 from penstock.records.compression import compress, decompress
@@ -100,7 +100,7 @@ def in_a_row(batch: bytes, count: int) -> bytes:
 
 def take_messages(fetched: bytes) -> None:
     """As a consumer does that keeps none of them."""
-    records = kernel.FetchedRecords("topic", 0, fetched, 0)
+    records = consuming.FetchedRecords("topic", 0, fetched, 0)
     while records.take(500):
         pass
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from penstock.client.producer.partitioners import Partitioner
     from penstock.client.producer.rows import RowsReceipt
     from penstock.client.producer.sync import Producer, Transaction
+    from penstock.records.consuming import Message
     from penstock.records.delivery import Delivery
-    from penstock.records.kernel import Message
     from penstock.records.producing import Receipt
 
 __version__ = "0.1.0"
@@ -70,7 +70,7 @@ _HOMES = {
     "ConsumerInterceptor": "penstock.client.consumer.commits:Interceptor",
     "Delivery": "penstock.records.delivery",
     "GroupMetadata": "penstock.client.group.types",
-    "Message": "penstock.records.kernel",
+    "Message": "penstock.records.consuming",
     "Offset": "penstock.client.group.types",
     "OffsetAndTimestamp": "penstock.client.consumer.lookups",
     "OutgoingRecord": "penstock.client.producer.interceptors",

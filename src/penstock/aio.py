@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from penstock.client.producer.interceptors import OutgoingRecord
     from penstock.client.producer.partitioners import Partitioner
     from penstock.client.producer.rows import RowsReceipt
+    from penstock.records.consuming import Message
     from penstock.records.delivery import Delivery
-    from penstock.records.kernel import Message
     from penstock.records.producing import Receipt
 
 __all__ = [
@@ -54,7 +54,7 @@ if not TYPE_CHECKING:
             "ConsumerInterceptor": "penstock.client.consumer.commits:Interceptor",
             "Delivery": "penstock.records.delivery",
             "GroupMetadata": "penstock.client.group.types",
-            "Message": "penstock.records.kernel",
+            "Message": "penstock.records.consuming",
             "Offset": "penstock.client.group.types",
             "OffsetAndTimestamp": "penstock.client.consumer.lookups",
             "OutgoingRecord": "penstock.client.producer.interceptors",

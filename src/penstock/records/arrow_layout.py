@@ -1,4 +1,4 @@
-"""Columns of records in Arrow's memory layout, as `kernel.ColumnBuilder` returns them.
+"""Columns of records in Arrow's memory layout, as `consuming.ColumnBuilder` returns them.
 
 Numbers are little-endian int64. A bytes column is its data and one offset more than it has rows, each an int32.
 Validity has one bit per row, lowest bit first, which is 0 for a null. Nothing here imports Arrow; `columns` makes

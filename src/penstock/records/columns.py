@@ -11,7 +11,7 @@ from enum import IntEnum
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.records import kernel
+from penstock.records import consuming, kernel
 from penstock.records.arrow_layout import (
     LISTED_HEADERS,
     NO_HEADERS,
@@ -79,7 +79,7 @@ def iterate_columns(
 
 
 def _append_batches(
-    builder: kernel.ColumnBuilder,
+    builder: consuming.ColumnBuilder,
     batches: Buffer,
     first_offset: int,
     end_offset: int,
@@ -128,11 +128,11 @@ def column_schema(
     return pa.schema(fields)
 
 
-def column_builder(headers: HeaderColumn) -> kernel.ColumnBuilder:
+def column_builder(headers: HeaderColumn) -> consuming.ColumnBuilder:
     """A builder whose columns are in Arrow's own memory: bench "consume into Arrow"."""
     import pyarrow as pa
 
-    return kernel.ColumnBuilder(headers, partial(pa.allocate_buffer, resizable=True))
+    return consuming.ColumnBuilder(headers, partial(pa.allocate_buffer, resizable=True))
 
 
 def record_batch(

@@ -4,7 +4,7 @@ There is no fallback: plain Python takes 100 to 1,000 times as long for the same
 production. The sources are the `.pyx` files of this package, with the documentation; the `.pyi` files next to them
 have the types. Tests compare them with the plain reference in `tests/oracle/records`.
 
-`producing` has what only producers need.
+`producing` has what only producers need, `consuming` what only consumers need.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from penstock.records.errors import KernelMissing
 
 try:
     from penstock.records._builder import build_batch
-    from penstock.records._columns import ColumnBuilder
-    from penstock.records._fetched import FetchedRecords, MessageStream
     from penstock.records._kernel import (
         check_batch,
         check_batches,
@@ -25,16 +23,11 @@ try:
         read_payload,
         scan_records,
     )
-    from penstock.records._message import Message
     from penstock.records._messages import parse_messages, write_messages
 except ImportError as error:
     raise KernelMissing(error) from error
 
 __all__ = [
-    "ColumnBuilder",
-    "FetchedRecords",
-    "Message",
-    "MessageStream",
     "build_batch",
     "check_batch",
     "check_batches",

@@ -1,6 +1,6 @@
 """Single messages of formats v0 and v1, for the kernel.
 
-`kernel.parse_messages` returns `OldMessage`s. `kernel.FetchedRecords` calls the two functions when a fetch response
+`kernel.parse_messages` returns `OldMessage`s. `consuming.FetchedRecords` calls the two functions when a fetch response
 has an old message. They need `message_set`, which itself needs the kernel, so it is imported when the first old
 message arrives.
 """

@@ -12,7 +12,7 @@ from penstock.cli.failures import Misuse, Refusal
 from penstock.cli.records.printers import RecordStyle, make_printer
 from penstock.client.cluster import TopicPartition
 from penstock.client.errors import NoBrokersAvailable
-from penstock.records.kernel import Message
+from penstock.records.consuming import Message
 
 MESSAGE = Message("orders", 2, 7, 1_700_000_000_123, key=b"k\x1b", value=b"v\xff", headers=(("h", b"1"),))
 

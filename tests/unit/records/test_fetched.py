@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from penstock.records import kernel
+from penstock.records import consuming, kernel
 from penstock.records.batch import Compression, NewRecord, Record, TimestampType
 from penstock.records.columns import HeaderColumn
+from penstock.records.consuming import FetchedRecords, Message, MessageStream
 from penstock.records.control import end_transaction_batch
 from penstock.records.errors import CorruptBatch, InvalidBatch, UnsupportedMagic
-from penstock.records.kernel import FetchedRecords, Message, MessageStream
 from penstock.records.message_set import write_message_set
 
 RECORDS = [
@@ -112,7 +112,7 @@ def test_a_message_survives_pickling() -> None:
     copy = pickle.loads(pickle.dumps(message))
 
     assert repr(copy) == repr(message)
-    assert type(copy) is kernel.Message
+    assert type(copy) is consuming.Message
 
 
 def test_a_timestamp_beyond_the_calendar_is_none() -> None:
@@ -347,7 +347,7 @@ def test_errors_are_explained() -> None:
 
 
 def columns_of(records: Any, **options: Any) -> tuple[list[int], bool]:
-    builder = kernel.ColumnBuilder(HeaderColumn.NONE)
+    builder = consuming.ColumnBuilder(HeaderColumn.NONE)
     is_more = records.fill(builder, **options)
     return memoryview(builder.take().offset.data).cast("q").tolist(), is_more
 
@@ -383,7 +383,7 @@ def test_memory_for_all_batches_of_a_response_is_reserved_at_once() -> None:
         return made[-1]
 
     data = b"".join(batch(at, "abcdef" * 10) for at in range(0, 300, 60))
-    builder = kernel.ColumnBuilder(HeaderColumn.NONE, allocate)
+    builder = consuming.ColumnBuilder(HeaderColumn.NONE, allocate)
 
     assert not FetchedRecords("orders", 0, data, 0).fill(builder, rows_max=1000)
 
@@ -398,7 +398,7 @@ def test_memory_grows_beyond_what_was_reserved() -> None:
     """The size of compressed batches is not known before."""
     data = b"".join(batch(at, "abcdef" * 10, compression=Compression.GZIP) for at in range(0, 300, 60))
     records = FetchedRecords("orders", 0, data, 0)
-    builder = kernel.ColumnBuilder(HeaderColumn.LIST, Growing)
+    builder = consuming.ColumnBuilder(HeaderColumn.LIST, Growing)
 
     assert not records.fill(builder, rows_max=1000)
 

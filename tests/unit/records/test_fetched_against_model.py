@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from oracle.records import batches as reference
 from oracle.records import columns as reference_columns
 from oracle.records.varint import wrap_int64
-from penstock.records import kernel
+from penstock.records import consuming, kernel
 from penstock.records.arrow_layout import BytesColumn, Columns
 from penstock.records.batch import Compression, NewRecord, Record, TimestampType
 from penstock.records.columns import HeaderColumn
+from penstock.records.consuming import FetchedRecords, Message
 from penstock.records.control import end_transaction_batch
 from penstock.records.crc import crc32c
 from penstock.records.errors import CorruptBatch, RecordsError, UnsupportedMagic
-from penstock.records.kernel import FetchedRecords, Message
 from penstock.records.message_set import write_message_set
 from penstock.records.old_messages import old_message_as_batch, read_old_message
 from strategies.records import NEW_RECORDS, damaged_batches
@@ -282,7 +282,7 @@ def test_the_columns_of_a_response_are_those_of_its_batches(response: Response, 
     error: type[Exception] | None = None
     is_more = True
     while is_more:
-        builder = kernel.ColumnBuilder(HeaderColumn.RAW)
+        builder = consuming.ColumnBuilder(HeaderColumn.RAW)
         try:
             is_more = records.fill(builder, rows_max=rows_max)
         except (RecordsError, OverflowError) as raised:

@@ -327,7 +327,7 @@ def test_an_iterator_that_failed_stays_at_its_end(kernels: SimpleNamespace, coun
     ("module", "missing"),
     [
         ("penstock.records.kernel", "_kernel"),
-        ("penstock.records.kernel", "_buffers"),
+        ("penstock.records.consuming", "_buffers"),
         ("penstock.records.producing", "_rows"),
         ("penstock", "_appender"),
     ],

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracle.records import messages as old_messages
-from penstock.records import kernel
+from penstock.records import consuming, kernel
 from penstock.records.arrow_layout import LISTED_HEADERS, NO_HEADERS, OFFSET_MAX, RAW_HEADERS
 from penstock.records.batch import Record
 from strategies.records import (
@@ -105,7 +105,7 @@ def test_the_same_columns_are_decoded(
     data: list[bytes], header_format: int, first_offset: int, end_offset: int
 ) -> None:
     for first, end in ((0, OFFSET_MAX), (first_offset, end_offset)):
-        assert outcome(decode, kernel, data, header_format, first, end) == outcome(
+        assert outcome(decode, consuming, data, header_format, first, end) == outcome(
             decode, REFERENCE, data, header_format, first, end
         )
 

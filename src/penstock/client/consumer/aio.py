@@ -33,7 +33,7 @@ from penstock.client.group.types import Event, GroupMetadata, Offset
 from penstock.client.options import ConsumerOptions
 from penstock.client.settings import ConsumerSettings
 from penstock.protocol.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from penstock.records.kernel import Message
+from penstock.records.consuming import Message
 from penstock.runtime.clock import Clock
 from penstock.runtime.network import Network
 

@@ -13,7 +13,7 @@ from penstock.client.argument_types import shown
 from penstock.client.cluster import TopicPartition
 from penstock.client.group.types import Offset, Subscription
 from penstock.records.batch import NO_LEADER_EPOCH
-from penstock.records.kernel import Message
+from penstock.records.consuming import Message
 
 
 class RebalanceListener(Protocol):

@@ -23,7 +23,7 @@ from penstock.client.consumer.read import Columns, Make, ReadPlan, Until, bounds
 from penstock.client.deadlines import seconds
 from penstock.client.group.types import Assigned, Event, Lost, Offset
 from penstock.client.settings import ConsumerSettings
-from penstock.records.kernel import Message
+from penstock.records.consuming import Message
 
 T = TypeVar("T")
 Begin = Callable[[int], Coroutine[Any, Any, ReadPlan]]

@@ -14,7 +14,7 @@ from penstock.client.consumer.positions import Positions
 from penstock.client.group.types import Offset
 from penstock.client.importing import make
 from penstock.records.batch import NO_LEADER_EPOCH
-from penstock.records.kernel import Message
+from penstock.records.consuming import Message
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection
 from penstock.client.cluster import TopicPartition
 from penstock.client.consumer.fetch_plan import Fetched
 from penstock.client.consumer.positions import PartitionState
-from penstock.records.kernel import Message
+from penstock.records.consuming import Message
 
 Post = Callable[[Fetched], None]
 

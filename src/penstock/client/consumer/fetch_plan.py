@@ -24,7 +24,7 @@ from penstock.client.settings import ConsumerSettings
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from penstock.protocol.types import ZERO_UUID
-from penstock.records import kernel
+from penstock.records import consuming
 from penstock.records.batch import NO_LEADER_EPOCH
 
 ANSWERS_AHEAD = 4  # of one partition, if they are full: bench "consume into Arrow"
@@ -83,7 +83,7 @@ class Fetched:
 
     __slots__ = ("generation", "is_cut", "records", "state")
 
-    def __init__(self, state: PartitionState, records: kernel.FetchedRecords) -> None:
+    def __init__(self, state: PartitionState, records: consuming.FetchedRecords) -> None:
         self.state = state
         self.generation = state.generation
         self.records = records
@@ -321,7 +321,7 @@ class FetchPlan:
             aborted = [(each.producer_id, each.first_offset) for each in result.aborted_transactions or ()]
         decoders = self._decoders(partition.topic)
         explain = decoders.explain
-        records = kernel.FetchedRecords(
+        records = consuming.FetchedRecords(
             partition.topic,
             partition.partition,
             result.records,  # type: ignore[arg-type]  # what was decoded is a view, not a slice of a file

@@ -22,7 +22,7 @@ from penstock.client.consumer.fetch_plan import Fetched
 from penstock.client.consumer.positions import Positions
 from penstock.client.serializers.libraries import need
 from penstock.records.columns import HeaderColumn, column_builder, column_schema, record_batch
-from penstock.records.kernel import Message
+from penstock.records.consuming import Message
 
 if TYPE_CHECKING:
     import pyarrow

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.client import errors
 from penstock.client.consumer.read import Columns, Make, ReadPlan, frame_of, read_schema, table_of
-from penstock.records.kernel import Message
+from penstock.records.consuming import Message
 
 if TYPE_CHECKING:
     import pandas

@@ -37,8 +37,8 @@ from penstock.client.group.types import GroupMetadata, Offset
 from penstock.client.options import ConsumerOptions
 from penstock.client.settings import ConsumerSettings
 from penstock.protocol.constants import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from penstock.records import kernel
-from penstock.records.kernel import Message
+from penstock.records import consuming
+from penstock.records.consuming import Message
 
 T = TypeVar("T")
 
@@ -101,10 +101,10 @@ class Consumer(BaseConsumer):
         """Iterate over messages without end. `break` leaves the loop; `close` from another thread ends it."""
         if self._is_closing:
             raise errors.ClientClosed
-        stream = kernel.MessageStream(self._refill)
+        stream = consuming.MessageStream(self._refill)
         return self._intercepted(stream) if self._core.interceptors else stream
 
-    def _refill(self) -> tuple[kernel.FetchedRecords, int] | None:
+    def _refill(self) -> tuple[consuming.FetchedRecords, int] | None:
         try:
             return self._next_source().records, self._max_poll_records
         except errors.ClientClosed:

@@ -11,7 +11,7 @@ from penstock.cli.failures import Refusal
 from penstock.cli.records.deserializers import find, show_double
 from penstock.cli.records.formatters import make_formatter
 from penstock.records.batch import TimestampType
-from penstock.records.kernel import Message
+from penstock.records.consuming import Message
 
 MESSAGE = Message(
     "orders", 2, 7, 1234, key=b"k", value=b"v", headers=(("h", b"1"), ("n", None)), leader_epoch=3

@@ -14,7 +14,7 @@ from penstock.client.cluster import TopicPartition
 from penstock.client.consumer import arguments
 from penstock.client.consumer.commits import Interceptors, consumed, offsets_of
 from penstock.client.group.types import Offset, Subscription
-from penstock.records.kernel import Message
+from penstock.records.consuming import Message
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

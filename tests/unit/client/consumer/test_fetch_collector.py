@@ -8,7 +8,7 @@ from penstock.client.cluster import TopicPartition
 from penstock.client.consumer.fetch_collector import FetchCollector
 from penstock.client.consumer.fetch_plan import Fetched
 from penstock.client.consumer.positions import PartitionState
-from penstock.records import kernel
+from penstock.records import consuming, kernel
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -22,7 +22,7 @@ def state(partition: TopicPartition, offset: int = 0) -> PartitionState:
 def fetched(of: PartitionState, values: str, base_offset: int = 0) -> Fetched:
     rows = [(1, None, value.encode(), ()) for value in values]
     batch = bytes(kernel.build_batch(rows, base_offset=base_offset, leader_epoch=3))
-    return Fetched(of, kernel.FetchedRecords(of.partition.topic, of.partition.partition, batch, of.offset))
+    return Fetched(of, consuming.FetchedRecords(of.partition.topic, of.partition.partition, batch, of.offset))
 
 
 class Given:

@@ -12,7 +12,7 @@ from penstock.client.cluster import TopicPartition
 from penstock.client.consumer.fetch_plan import Fetched
 from penstock.client.consumer.positions import Positions, ResetPolicy
 from penstock.client.consumer.read import Bounds, Columns, ReadPlan, bounds_of, read_schema, table_of
-from penstock.records import kernel
+from penstock.records import consuming, kernel
 from penstock.records.batch import Record
 from penstock.runtime.backoff import Backoff
 
@@ -31,7 +31,7 @@ def positions() -> Positions:
 def fetched(positions: Positions, partition: TopicPartition, offsets: list[int]) -> Fetched:
     rows = [Record(offset, 1_000 + offset, b"k", str(offset).encode(), ()) for offset in offsets]
     state = positions.of(partition)
-    records = kernel.FetchedRecords(
+    records = consuming.FetchedRecords(
         partition.topic, partition.partition, kernel.build_batch(rows), state.offset
     )
     return Fetched(state, records)
