@@ -298,6 +298,8 @@ class FetchPlan:
         state = positions.get(partition)
         if state is None or state.generation != generation:
             return
+        if state.fetch_offset != offset:
+            return  # the leader has moved, and the new one has answered before
         if result.error_code != ErrorCode.NONE:
             self._take_error(node_id, state, result, answer, now_ms)
             return

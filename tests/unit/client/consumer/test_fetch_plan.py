@@ -177,6 +177,27 @@ def test_a_response_for_an_old_position_is_ignored() -> None:
     assert given.asked() == [(0, 50)]
 
 
+@pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE])
+def test_a_late_response_of_the_former_leader_is_ignored(error: ErrorCode) -> None:
+    """It was paused, and its response came after the new leader's. Its records were returned a second time."""
+    given = Given()
+    given.request()
+    moved = PartitionInfo(0, 2, 5), PartitionInfo(1, 1, 4)
+    given.cluster = Cluster(
+        nodes=given.cluster.nodes, topics={"orders": Topic("orders", ID, partitions=moved)}
+    )
+    given.positions.follow_leaders(given.cluster)
+    assert given.asked(2) == [(0, 0)]
+    given.answer(result(0, count=3), node_id=2)
+    given.positions.of(P0).move(3, 5)  # the application has them
+
+    answer = given.answer(result(0, count=1 if error is ErrorCode.NONE else 0, error_code=error))
+
+    assert answer.fetched == []
+    assert given.positions.of(P0).need is Need.NOTHING
+    assert given.positions.of(P0).fetch_offset == 3
+
+
 def test_paused_partitions_leave_the_session() -> None:
     given = Given()
     given.positions.of(P0).is_paused = True
