@@ -61,7 +61,7 @@ class ClusterClient:
     ) -> None:
         self.settings = settings
         self.clock: Clock = clock or SystemClock()
-        self._random = rng or random.Random()
+        self.random = rng or random.Random()
         self._request_timeout_ms: int = settings.get("request.timeout.ms")
         controllers = self._get("bootstrap.controllers")
         self._asks_controllers = bool(controllers)
@@ -69,12 +69,12 @@ class ClusterClient:
             controllers or settings.get("bootstrap.servers"),
             lookup=settings.get("client.dns.lookup"),
             may_return=settings.get("metadata.recovery.strategy") == "rebootstrap",
-            rng=self._random,
+            rng=self.random,
         )
         self.backoff = Backoff(
-            settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms"), draw=self._random.random
+            settings.get("retry.backoff.ms"), settings.get("retry.backoff.max.ms"), draw=self.random.random
         )
-        self._transport = _transport(settings, network, self.clock, self._random, self._disconnected)
+        self._transport = _transport(settings, network, self.clock, self.random, self._disconnected)
         self._metadata = MetadataUpdater(
             self,
             max_age_s=settings.get("metadata.max.age.ms") / 1000,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import random
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from inspect import isawaitable
@@ -57,6 +58,7 @@ class Consumer(BaseConsumer):
         settings: Mapping[str, object] | None = None,
         network: Network | None = None,
         clock: Clock | None = None,
+        rng: random.Random | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         """A mapping of settings may come first: `Consumer({"bootstrap.servers": ...}, "orders")`."""
@@ -65,7 +67,7 @@ class Consumer(BaseConsumer):
         self._user: asyncio.Task[Any] | None = None
         self._is_ending = False
         """`close` has begun; until it has notified the listener, the listener may still commit."""
-        super().__init__(ConsumerCore(taken, network=network, clock=clock, now_s=_now_s), wanted)
+        super().__init__(ConsumerCore(taken, network=network, clock=clock, rng=rng, now_s=_now_s), wanted)
 
     async def unsubscribe(self) -> None:
         """Leave the group and give up all partitions. The listener is notified."""

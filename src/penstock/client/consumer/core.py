@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -56,12 +57,13 @@ class ConsumerCore:
         *,
         network: Network | None = None,
         clock: Clock | None = None,
+        rng: random.Random | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """`now_s` is the clock for the time between the application's calls."""
         self.settings = settings
         self._now_s = now_s
-        self.client = ClusterClient(settings, network=network, clock=clock)
+        self.client = ClusterClient(settings, network=network, clock=clock, rng=rng)
         self.interceptors = Interceptors(settings.get("interceptor.classes"))
         self.group_id: str | None = settings.get("group.id")
         self.member: GroupMember | None = None
@@ -122,7 +124,7 @@ class ConsumerCore:
         if not self.is_started:
             self.is_started = True
             if self.group_id is not None:
-                self.member = GroupMember(self.client)
+                self.member = GroupMember(self.client, rng=self.client.random)
                 self.member.on_event = self._wake_application
                 self._committer.begin(self.member)
             self.client.on_update(self._cluster_changed)

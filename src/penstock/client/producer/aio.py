@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -50,8 +51,14 @@ class _MustWait(Exception):
 class _Host:
     """The callbacks of the intake, on the loop."""
 
-    def __init__(self, settings: ProducerSettings, network: Network | None, clock: Clock | None) -> None:
-        self.core = ProducerCore(settings, self, network=network, clock=clock)
+    def __init__(
+        self,
+        settings: ProducerSettings,
+        network: Network | None,
+        clock: Clock | None,
+        rng: random.Random | None,
+    ) -> None:
+        self.core = ProducerCore(settings, self, network=network, clock=clock, rng=rng)
         self.choose = self.core.choose
         self.serialization_failed = self.core.serialization_failed
         self.is_turn_due = False
@@ -99,10 +106,11 @@ class Producer:
         settings: Mapping[str, object] | None = None,
         network: Network | None = None,
         clock: Clock | None = None,
+        rng: random.Random | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
         taken = ProducerSettings.of(bootstrap_servers, settings, options)
-        self._host = _Host(taken, network, clock)
+        self._host = _Host(taken, network, clock, rng)
         self._core = self._host.core
         self._intake = self._core.intake
         self._guard = Guard(self._core)

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import dataclasses
 import os
+import random
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -54,16 +55,19 @@ class ProducerCore:
         *,
         network: Network | None = None,
         clock: Clock | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         self.settings = settings
-        self.client = ClusterClient(settings, network=network, clock=clock)
+        self.client = ClusterClient(settings, network=network, clock=clock, rng=rng)
         self.max_block_ms: int = settings.get("max.block.ms")
         self.transactional_id: str | None = settings.get("transactional.id")
         self._key_serializer = serializer_of(settings.get("key.serializer"), settings)
         self._value_serializer = serializer_of(settings.get("value.serializer"), settings)
         self.interceptors = interceptors_of(settings.get("interceptor.classes"))
         self._preparer = Preparer(settings, lambda: self.client.cluster)
-        self._sticky = Sticky(is_adaptive=settings.get("partitioner.adaptive.partitioning.enable"))
+        self._sticky = Sticky(
+            is_adaptive=settings.get("partitioner.adaptive.partitioning.enable"), rng=self.client.random
+        )
         self.buffer_bytes: int = settings.get("buffer.memory")
         self.record_bytes_max = min(settings.get("max.request.size"), self.buffer_bytes)
         self.intake = Intake(
