@@ -29,8 +29,7 @@ def acknowledges_before_replication(patch: pytest.MonkeyPatch) -> None:
     def move(partition: Partition, log: Log) -> None:
         former, end_offset = partition.high_watermark, log.durability.end_offset
         if end_offset > former:
-            partition.high_watermark = log.high_watermark = end_offset
-            partition.purgatory.on_high_watermark(former, end_offset)
+            partition._set_high_watermark(log, end_offset)
 
     patch.setattr(Partition, "_move_high_watermark", move)
 

@@ -50,20 +50,27 @@ class LocalMarkers:
     ) -> None:
         """`done` is called once per partition, possibly before this returns, with NONE when the marker is committed."""
         for each in partitions[:MARKERS_AT_ONCE]:
-            self._write_one(marker, each, partial(done, each), PageLoader(self._workers))
+            self._write_one(marker, each, partial(done, each))
         if len(partitions) > MARKERS_AT_ONCE:
             rest = partitions[MARKERS_AT_ONCE:]
             asyncio.get_running_loop().call_soon(self.write, marker, rest, done)
 
     def _write_one(
-        self, marker: TxnMarkerEntry, where: TopicPartition, on_committed: OnCommitted, loader: PageLoader
+        self,
+        marker: TxnMarkerEntry,
+        where: TopicPartition,
+        on_committed: OnCommitted,
+        loader: PageLoader | None = None,
     ) -> None:
         try:
             if where.topic == OFFSETS_TOPIC:
                 self._end_in_groups(marker, where.partition, on_committed)
+            elif loader is None:
+                self._append(marker, where, on_committed)
             else:
                 loader.run(lambda: self._append(marker, where, on_committed))
         except ColdPages as cold:
+            loader = loader or PageLoader(self._workers)
             loader.load([cold.piece], partial(self._loaded, marker, where, on_committed, loader))
         except Refused as refusal:
             on_committed(refusal.error)

@@ -50,14 +50,13 @@ class PartitionCoordinatorLog:
         now_ms = self._clock.wall_ms()
         # An append must not wait. `read` has already loaded the index into memory.
         info = waiting_for_disk(
-            lambda: led.append_validated(view, headers, acks=ACKS_ALL, now_ms=now_ms, guard=guard)
+            led.append_validated, view, headers, acks=ACKS_ALL, now_ms=now_ms, guard=guard
         )
         return info.last_offset + 1
 
     def append_marker(self, partition: int, marker: TxnMarkerEntry) -> int:
         led = self._partitions.find(self._topic, partition)
-        now_ms = self._clock.wall_ms()
-        return waiting_for_disk(lambda: append_marker(led, marker, now_ms=now_ms)).last_offset + 1
+        return waiting_for_disk(append_marker, led, marker, now_ms=self._clock.wall_ms()).last_offset + 1
 
     def is_committed(self, partition: int, end_offset: int) -> bool:
         return end_offset <= self._partitions.find(self._topic, partition).high_watermark

@@ -72,9 +72,9 @@ class Followers:
 
     def __init__(self) -> None:
         self._by_node: dict[int, Follower] = {}
-        self.in_sync: list[Follower] = []
+        self.in_sync: tuple[Follower, ...] = ()
         """Members of the maximal ISR: the high watermark waits for them."""
-        self.out_of_sync: list[Follower] = []
+        self.out_of_sync: tuple[Follower, ...] = ()
 
     def __iter__(self) -> Iterator[Follower]:
         return iter(self._by_node.values())
@@ -92,10 +92,10 @@ class Followers:
         self.set_in_sync(isr)
 
     def set_in_sync(self, maximal_isr: Collection[int]) -> None:
-        self.in_sync = [follower for follower in self if follower.node_id in maximal_isr]
-        self.out_of_sync = [follower for follower in self if follower.node_id not in maximal_isr]
+        followers = self._by_node.values()
+        self.in_sync = tuple([follower for follower in followers if follower.node_id in maximal_isr])
+        self.out_of_sync = tuple([follower for follower in followers if follower.node_id not in maximal_isr])
 
     def clear(self) -> None:
         self._by_node = {}
-        self.in_sync = []
-        self.out_of_sync = []
+        self.in_sync = self.out_of_sync = ()

@@ -70,7 +70,7 @@ class Following:
         try:
             if len(records) > 0:
                 log.append_as_follower(records, now_ms=now_ms, leader_epoch_max=self.leader_epoch)
-                partition.purgatory.on_append(len(records))
+                partition.count_appended(len(records))
             partition.follow(high_watermark, start_offset)
         except StorageError as error:
             raise partition.refusal(error) from error

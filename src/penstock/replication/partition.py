@@ -52,6 +52,8 @@ class Partition:
         "_leadership",
         "_log",
         "_offline_reason",
+        "_purgatory",
+        "_unannounced_bytes",
         "high_watermark",
         "index",
         "is_internal",
@@ -63,7 +65,6 @@ class Partition:
         "leader_epoch",
         "node_id",
         "on_durable",
-        "purgatory",
         "replicas",
         "rules",
         "topic",
@@ -97,12 +98,12 @@ class Partition:
         self.isr: tuple[int, ...] = ()
         """The committed ISR."""
         self.high_watermark = min(log.high_watermark, log.end_offset)
-        self.purgatory = PartitionPurgatory(lambda: self.last_stable_offset)
+        self._purgatory: PartitionPurgatory | None = None
+        self._unannounced_bytes = 0
+        """Appended since the high watermark last moved."""
         self.on_durable: Callable[[], None] | None = None
         """For the replica fetcher: called as follower when a flush has ended."""
-        self._leadership = Leadership(
-            topic, index, topic_id, context, self._isr_changed, self.purgatory.requests_of
-        )
+        self._leadership = Leadership(topic, index, topic_id, context, self._isr_changed, self._requests_of)
         self._log: Log | None = log
         self._offline_reason = "its log directory is offline"
         log.durability.on_advance = self._on_flush
@@ -111,6 +112,13 @@ class Partition:
         return f"{self.topic}-{self.index}"
 
     # -- state
+
+    @property
+    def purgatory(self) -> PartitionPurgatory:
+        """Created with the first request that waits: most partitions of a large broker have none."""
+        if self._purgatory is None:
+            self._purgatory = PartitionPurgatory(lambda: self.last_stable_offset)
+        return self._purgatory
 
     @property
     def log(self) -> Log:
@@ -190,7 +198,8 @@ class Partition:
             leadership.epoch_start_offset = log.end_offset
             with self.refusing():
                 log.epochs.assign(state.leader_epoch, log.end_offset)
-            self.purgatory.wake_fetches()  # those of another leader epoch are refused
+            if self._purgatory is not None:
+                self._purgatory.wake_fetches()  # those of another leader epoch are refused
         self.is_leader = True
         leadership.lead(state, [node for node in state.replicas if node != self.node_id])
         self._isr_changed()
@@ -201,7 +210,7 @@ class Partition:
         self._leadership.resign(state)
         self.isr = state.isr
         self.is_leader = False
-        self.purgatory.fail_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._fail_waiting(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _set_state(self, state: PartitionImage) -> None:
         self.leader = state.leader
@@ -211,9 +220,13 @@ class Partition:
     def stop(self, error: ErrorCode) -> None:
         """The replica is deleted or moved away, or its node stops: delayed requests fail."""
         self.is_leader = False
-        self.purgatory.fail_all(error)
+        self._fail_waiting(error)
         if self._log is not None:
             self._log.durability.on_advance = None
+
+    def _fail_waiting(self, error: ErrorCode) -> None:
+        if self._purgatory is not None:
+            self._purgatory.fail_all(error)
 
     def go_offline(self) -> None:
         """The log directory failed: refuse everything that needs the log."""
@@ -271,12 +284,16 @@ class Partition:
 
     def _isr_changed(self) -> None:
         self.isr = self._leadership.isr
-        if self.purgatory.produces and len(self.isr) < self.min_isr:
-            self.purgatory.produces.fail_all(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        purgatory = self._purgatory
+        if purgatory is not None and purgatory.produces and len(self.isr) < self.min_isr:
+            purgatory.produces.fail_all(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         if self._log is not None:
             self._move_high_watermark(self._log)
             self._complete_deletions()
             self._leadership.expand(self.high_watermark)
+
+    def _requests_of(self, node_id: int) -> list[int]:
+        return [] if self._purgatory is None else self._purgatory.requests_of(node_id)
 
     # -- the high watermark
 
@@ -288,8 +305,9 @@ class Partition:
         if log.io.offline is not None:
             self.go_offline()
             return
-        if self.purgatory.flushes:
-            self.purgatory.flushes.complete_up_to(log.durability.end_offset)
+        purgatory = self._purgatory
+        if purgatory is not None and purgatory.flushes:
+            purgatory.flushes.complete_up_to(log.durability.end_offset)
         if self.is_leader:
             self._move_high_watermark(log)
         elif self.on_durable is not None:
@@ -315,7 +333,9 @@ class Partition:
     def _set_high_watermark(self, log: Log, end_offset: int) -> None:
         former, self.high_watermark = self.high_watermark, end_offset
         log.high_watermark = end_offset
-        self.purgatory.on_high_watermark(former, end_offset)
+        if self._purgatory is not None:
+            self._purgatory.on_high_watermark(former, end_offset, visible_bytes=self._unannounced_bytes)
+        self._unannounced_bytes = 0
 
     def follow(self, high_watermark: int, start_offset: int) -> None:
         """As follower, move along with the leader, as far as this replica has the records. The high watermark never
@@ -326,7 +346,8 @@ class Partition:
             self._set_high_watermark(log, high_watermark)
         if log.start_offset < start_offset <= self.high_watermark:
             log.advance_start(start_offset)
-            self.purgatory.on_last_stable_offset()
+            if self._purgatory is not None:
+                self._purgatory.on_last_stable_offset()
 
     def truncated(self) -> None:
         """As follower: the log was truncated, and its high watermark with it."""
@@ -335,12 +356,14 @@ class Partition:
     def start_offset_moved(self) -> None:
         """The log start offset moved as leader. The open transaction may have begun before it."""
         self._complete_deletions()
-        self.purgatory.on_last_stable_offset()
-        self.purgatory.on_start_offset()
+        if self._purgatory is not None:
+            self._purgatory.on_last_stable_offset()
+            self._purgatory.on_start_offset()
 
     def _complete_deletions(self) -> None:
-        if self.purgatory.deletions:
-            self.purgatory.deletions.complete_up_to(self.low_watermark)
+        purgatory = self._purgatory
+        if purgatory is not None and purgatory.deletions:
+            purgatory.deletions.complete_up_to(self.low_watermark)
 
     # -- appending
 
@@ -418,8 +441,15 @@ class Partition:
 
     def appended(self, log: Log, size: int) -> None:
         """`size` bytes were appended as leader."""
-        self.purgatory.on_append(size)
+        self.count_appended(size)
         self._move_high_watermark(log)
+
+    def count_appended(self, size: int) -> None:
+        """For fetches that wait: the log has `size` bytes more."""
+        self._unannounced_bytes += size
+        purgatory = self._purgatory
+        if purgatory is not None and purgatory.watches:
+            purgatory.on_append(size)
 
     def prepare_append(self) -> None:
         """Read what the next append needs from disk; may raise ColdPages."""

@@ -1,8 +1,8 @@
 """The purgatory of a partition: requests that wait for an offset to be reached, or for bytes to fetch.
 
-A partition checks its purgatory on every append, so an empty one must cost no more than a few truth tests. Nothing here
-reads a log or builds a response: a delayed fetch is woken on the event loop, after the append was answered, and reads
-again.
+A partition has none until a request waits, and checks it on every append after that, so an empty one must cost no more
+than a few truth tests. Nothing here reads a log or builds a response: a delayed fetch is woken on the event loop, after
+the append was answered, and reads again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ class PartitionPurgatory:
     __slots__ = (
         "_announced_stable_offset",
         "_last_stable_offset",
-        "_unannounced_bytes",
         "commits",
         "committed_fetches",
         "deletions",
@@ -54,30 +53,27 @@ class PartitionPurgatory:
         self.watches: dict[ReplicaWatch, None] = {}
         """Of followers, in the order in which they came. They stay from fetch to fetch, so that an idle partition costs
         nothing."""
-        self._unannounced_bytes = 0
-        """Appended since the high watermark last moved."""
         self._announced_stable_offset = 0
         """The last stable offset that `committed_fetches` have seen; meaningless while there are none."""
 
     def on_append(self, size: int) -> None:
-        self._unannounced_bytes += size
         for watch in self.watches:
             watch.appended(size)
 
-    def on_high_watermark(self, former: int, end_offset: int) -> None:
+    def on_high_watermark(self, former: int, end_offset: int, *, visible_bytes: int) -> None:
+        """`visible_bytes` are those between the former and the new high watermark, at least."""
         if self.produces:
             self.produces.complete_up_to(end_offset)
         if self.commits:
             self.commits.complete_up_to(end_offset)
         if self.fetches:
-            self.fetches.add_bytes(self._unannounced_bytes)
+            self.fetches.add_bytes(visible_bytes)
         if self.committed_fetches:
             if self._announced_stable_offset == former and self._last_stable_offset() == end_offset:
                 self._announced_stable_offset = end_offset
-                self.committed_fetches.add_bytes(self._unannounced_bytes)
+                self.committed_fetches.add_bytes(visible_bytes)
             else:
                 self.on_last_stable_offset()
-        self._unannounced_bytes = 0
         for watch in self.watches:
             watch.changed()
 
@@ -182,55 +178,55 @@ class DelayedOperation:
             logger.exception("completing a delayed request failed")
 
 
-class OffsetPurgatory:
-    """Delayed operations by the offset that they wait for, lowest first.
+class OffsetPurgatory(list[tuple[int, int, DelayedOperation]]):
+    """Delayed operations by the offset that they wait for: a heap, lowest first, of (offset, order, operation).
 
     Appends wait for rising offsets, but a duplicate waits for the offset of its original, hence a heap and not a queue.
     Cancelled operations are not searched for: the heap is rebuilt when half of it is cancelled.
+
+    It is a list rather than holding one, because every change of the high watermark tests two of these.
     """
 
-    __slots__ = ("_cancelled_count", "_heap", "_order")
+    __slots__ = ("_cancelled_count",)
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, DelayedOperation]] = []
-        self._order = count()
+        super().__init__()
         self._cancelled_count = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._heap)
-
-    def __len__(self) -> int:
-        """The number of entries, cancelled ones included."""
-        return len(self._heap)
 
     def add(self, end_offset: int, on_complete: OnComplete) -> DelayedOperation:
         operation = DelayedOperation(self, on_complete)
-        heapq.heappush(self._heap, (end_offset, next(self._order), operation))
+        heapq.heappush(self, (end_offset, next(_order), operation))
         return operation
 
     def cancelled(self) -> None:
         """For `DelayedOperation.cancel`: one more entry is cancelled."""
         self._cancelled_count += 1
-        if self._cancelled_count > len(self._heap) // 2:
-            self._heap = [entry for entry in self._heap if entry[2].is_waiting]
-            heapq.heapify(self._heap)
+        if self._cancelled_count > len(self) // 2:
+            self[:] = [entry for entry in self if entry[2].is_waiting]
+            heapq.heapify(self)
             self._cancelled_count = 0
 
     def complete_up_to(self, end_offset: int) -> None:
         """Complete every operation that waits for `end_offset` or less."""
-        # A callback may cancel other operations, which may replace the heap.
-        while self._heap and self._heap[0][0] <= end_offset:
-            operation = heapq.heappop(self._heap)[2]
+        # A callback may cancel other operations, which may rebuild the heap.
+        while self and self[0][0] <= end_offset:
+            operation = heapq.heappop(self)[2]
             if operation.is_waiting:
                 operation.complete(ErrorCode.NONE)
             else:
                 self._cancelled_count -= 1
 
     def fail_all(self, error: ErrorCode) -> None:
-        heap, self._heap = self._heap, []
+        entries = sorted(self, key=lambda entry: entry[:2])
+        self.clear()
         self._cancelled_count = 0
-        for _, _, operation in sorted(heap, key=lambda entry: entry[:2]):
+        for _, _, operation in entries:
             operation.complete(error)
+
+
+_order = (
+    count()
+)  # of all requests that ever waited: those for one offset complete in the order in which they came
 
 
 class DelayedFetch:

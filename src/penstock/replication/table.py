@@ -58,6 +58,8 @@ class PartitionTable:
         """Replicas of this node whose log could not be created or opened."""
         self._defaults: Settings | None = None
         """The settings of topics without overrides; most topics have none, and there may be thousands."""
+        self._latest: tuple[str, Settings] | None = None
+        """Name and settings of the topic with overrides that was read last: its partitions come one after the other."""
 
     # -- looking up
 
@@ -148,7 +150,7 @@ class PartitionTable:
         """Apply one change of the metadata. The first is the whole metadata when the node started."""
         is_start = delta.before is EMPTY_IMAGE
         self.image = delta.image
-        self._defaults = None
+        self._defaults = self._latest = None
         # Deletions first: a new topic may have the name of one that was deleted in the same change.
         for topic_id, change in delta.topics.items():
             if change.after is None and change.before is not None:
@@ -260,7 +262,9 @@ class PartitionTable:
 
     def _settings_of(self, topic: str) -> Settings:
         if self.image.settings_of(topic_resource(topic)):
-            return self._read_settings(topic)
+            if self._latest is None or self._latest[0] != topic:
+                self._latest = topic, self._read_settings(topic)
+            return self._latest[1]
         if self._defaults is None:
             self._defaults = self._read_settings(topic)
         return self._defaults

@@ -7,6 +7,7 @@ from penstock.records import kernel
 from penstock.records.batch import stamp_append_time
 from penstock.records.control import TxnMarkerEntry, end_transaction_batch
 from penstock.replication.partition import Partition
+from penstock.storage.errors import StorageError
 from penstock.storage.log import AppendInfo
 from penstock.storage.transactions.guards import VerificationGuard
 
@@ -33,7 +34,7 @@ def start_verification(
     With `is_version_2` the transaction's first batch must have sequence 0 (KIP-890).
     """
     log = partition.log
-    with partition.refusing():
+    try:
         return log.producers.start_verification(
             producer_id,
             producer_epoch,
@@ -41,6 +42,8 @@ def start_verification(
             is_version_2=is_version_2,
             now_ms=log.io.clock.wall_ms(),
         )
+    except StorageError as error:
+        raise partition.refusal(error) from error
 
 
 def release_guard(partition: Partition, guard: VerificationGuard) -> None:
@@ -65,7 +68,9 @@ def append_marker(partition: Partition, marker: TxnMarkerEntry, *, now_ms: int) 
     if partition.rules.stamps_append_time:
         stamp_append_time(batch, 0, now_ms)
     header = kernel.read_header(batch, 0)
-    with partition.refusing():
+    try:
         info = log.append_marker(batch, header, marker, leader_epoch=partition.leader_epoch, now_ms=now_ms)
+    except StorageError as error:
+        raise partition.refusal(error) from error
     partition.appended(log, len(batch))
     return info

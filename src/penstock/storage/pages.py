@@ -14,17 +14,17 @@ for one call; after that its reads may wait for the disk, so every call ends.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 from penstock.runtime.disk import File
 from penstock.runtime.network import FileSlice, SliceOwner
 from penstock.runtime.workers import Lane, Workers
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 READ_BYTES = 1 << 20  # a worker holds no more than this of a cold slice in memory
@@ -138,7 +138,7 @@ class PageLoader:
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
-        self._loads: Counter[tuple[str, int]] = Counter()
+        self._loads: dict[tuple[str, int], int] = {}
         self._may_block = False
 
     def run(self, call: Callable[[], T]) -> T:
@@ -173,7 +173,7 @@ class PageLoader:
     def _start(self, pieces: Sequence[FileSlice]) -> asyncio.Future[list[tuple[FileSlice, OSError]]]:
         for piece in pieces:
             place = (piece.file.path, piece.position)
-            self._loads[place] += 1
+            self._loads[place] = self._loads.get(place, 0) + 1
             if self._loads[place] >= LOADS_MAX:
                 self._may_block = True
         return self._workers.run(partial(load, pieces), lane=Lane.READ)
@@ -193,11 +193,11 @@ async def when_loaded(call: Callable[[], T], workers: Workers) -> T:
         await loader.wait_for(piece)
 
 
-def waiting_for_disk(call: Callable[[], T]) -> T:
+def waiting_for_disk(call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """The result of `call`. Waits for the disk if it must, blocking the event loop."""
     try:
-        return call()
+        return call(*arguments, **named)
     except ColdPages:
         pass
     with blocking_reads():
-        return call()
+        return call(*arguments, **named)
