@@ -19,6 +19,7 @@ NAMES = (
     "_appender",
     "_intake",
     "_rows",
+    "_compaction",
 )
 
 ADVICE = (

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from bench.client_lines import CLIENT_LINES
 from bench.cluster_lines import CLUSTER_LINES
 from bench.command_lines import COMMAND_LINES
+from bench.compaction_lines import COMPACTION_LINES
 from bench.consuming import CONSUMING_LINES
 from bench.group_lines import CONSUMER_GROUP_LINES
 from bench.line import Group, Line
@@ -227,6 +228,7 @@ GROUPS = [
     ),
     *MANY_CONNECTION_LINES,
     *CLUSTER_LINES,
+    *COMPACTION_LINES,
     Group(
         "java",
         java_tools,

@@ -10,12 +10,13 @@ import socket
 import struct
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from penstock.config.alter import Operation
 from penstock.protocol.apis import ApiKey, api
 from penstock.protocol.codec import codec
 from penstock.protocol.errors import ErrorCode
@@ -27,6 +28,11 @@ from penstock.protocol.messages.create_topics import (
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
+from penstock.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -55,8 +61,10 @@ VERSIONS = {  # versions that both brokers serve, with topic names rather than i
     ApiKey.CONSUMER_GROUP_DESCRIBE: 1,
     ApiKey.INIT_PRODUCER_ID: 5,
     ApiKey.DESCRIBE_QUORUM: 2,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
 }
 VALUE_BYTES = 100
+TOPIC = 2  # the type of a resource with settings
 TIMEOUT_S = 120.0
 PROBES = 1000  # enough groups to reach each of the 50 partitions of `__consumer_offsets`
 
@@ -92,6 +100,10 @@ def request_frame(request: Any, key: ApiKey, *, version: int | None = None, corr
 
 def produce(topic: str, batch_bytes: int, *, acks: int = 1, partition: int = 0) -> Produce:
     records, count = batch(batch_bytes)
+    return Produce(produce_frame(topic, records, acks=acks, partition=partition), count)
+
+
+def produce_frame(topic: str, records: bytes, *, acks: int = 1, partition: int = 0) -> bytes:
     request = ProduceRequest(
         transactional_id=None,
         acks=acks,
@@ -102,7 +114,7 @@ def produce(topic: str, batch_bytes: int, *, acks: int = 1, partition: int = 0) 
             )
         ],
     )
-    return Produce(request_frame(request, ApiKey.PRODUCE), count)
+    return request_frame(request, ApiKey.PRODUCE)
 
 
 def fetch_frame(
@@ -182,9 +194,11 @@ class Wire:
         topics = [] if topic is None else [MetadataRequestTopic(name=topic)]
         return self.ask(MetadataRequest(topics=topics, allow_auto_topic_creation=False), ApiKey.METADATA)
 
-    def create_topic(self, name: str, *, partitions: int = 1) -> None:
+    def create_topic(
+        self, name: str, *, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> None:
         """One replica, so that the broker of this connection leads it if it is alone."""
-        self.create_replicated_topic(name, partitions=partitions, replicas=1)
+        self.create_replicated_topic(name, partitions=partitions, replicas=1, configs=configs)
         self._until(lambda: self._is_led(name, partitions) and self._takes_records(name))
 
     def await_leaders(self, name: str, *, partitions: int) -> None:
@@ -192,20 +206,39 @@ class Wire:
         for partition in range(partitions):
             self._until(partial(self._takes_records, name, partition))
 
-    def create_replicated_topic(self, name: str, *, partitions: int, replicas: int) -> None:
+    def create_replicated_topic(
+        self, name: str, *, partitions: int, replicas: int, configs: Mapping[str, str] | None = None
+    ) -> None:
         """Only that: its leaders may be other brokers."""
         topic = CreatableTopic(
             name=name,
             num_partitions=partitions,
             replication_factor=replicas,
             assignments=[],
-            configs=[CreatableTopicConfig(name="file.delete.delay.ms", value="0")],
+            configs=[
+                CreatableTopicConfig(name=key, value=value)
+                for key, value in {"file.delete.delay.ms": "0", **(configs or {})}.items()
+            ],
         )
         response = self.ask(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), ApiKey.CREATE_TOPICS)
         result = response.topics[0]
         # A broker may repeat a forwarded request whose outcome it does not know. The name is new, so the topic is ours.
         if result.error_code and result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise RuntimeError(f"cannot create {name}: {result.error_code!r} {result.error_message}")
+
+    def alter_topic(self, name: str, configs: Mapping[str, str]) -> None:
+        resource = AlterConfigsResource(
+            resource_type=TOPIC,
+            resource_name=name,
+            configs=[
+                AlterableConfig(name=key, config_operation=Operation.SET, value=value)
+                for key, value in configs.items()
+            ],
+        )
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+        result = self.ask(request, ApiKey.INCREMENTAL_ALTER_CONFIGS).responses[0]
+        if result.error_code:
+            raise RuntimeError(f"cannot alter {name}: {result.error_code!r} {result.error_message}")
 
     def delete_topic(self, name: str) -> None:
         """Make room: unwritten pages of a deleted file need not reach the disk and slow the next round down."""

@@ -14,6 +14,7 @@ import pytest
 
 import penstock
 import simulator
+from simulator.clusters.pipelines import run_pipeline_seed
 from simulator.clusters.scenario import run_cluster_seed
 from simulator.scenario import run_seed
 from simulator.simulation import Simulation
@@ -85,6 +86,21 @@ def test_two_runs_of_a_cluster_are_identical_to_the_last_byte() -> None:
 
     assert run_cluster_seed(SEED).fingerprint == here
     assert fingerprint_in_another_process(3, program=CLUSTER_PROGRAM) == here
+
+
+PIPELINE_PROGRAM = """
+import sys
+from simulator.clusters.pipelines import run_pipeline_seed
+print(run_pipeline_seed(int(sys.argv[1])))
+"""
+
+
+def test_two_runs_of_a_pipeline_are_identical_to_the_last_byte() -> None:
+    """Penstock's own clients drew the jitter of their retries from a generator without a seed."""
+    here = run_pipeline_seed(SEED)
+
+    assert run_pipeline_seed(SEED) == here
+    assert fingerprint_in_another_process(3, program=PIPELINE_PROGRAM) == here
 
 
 def test_another_seed_gives_another_history() -> None:

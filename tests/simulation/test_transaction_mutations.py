@@ -30,7 +30,7 @@ from simulator.scenario import run_seed
 from simulator.transactions.shared import ACCOUNTS
 
 SEEDS_AT_MOST = 60
-SEED_OF_EARLY_MARKERS = 6
+SEED_OF_EARLY_MARKERS = 84
 SLOW_SYNC_S = 0.2  # long enough for a power cut between two syncs
 
 

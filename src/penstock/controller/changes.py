@@ -10,12 +10,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 
-from penstock.config.broker import BrokerSettings, find_setting
-from penstock.config.compaction import CLEANUP_POLICY, NO_COMPACTION, asks_for_compaction
+from penstock.config.broker import find_setting
 from penstock.controller.cluster_changes import cluster_lines, lost_leaders, unclean_elections
 from penstock.metadata.delta import MetadataDelta
-from penstock.metadata.image import MetadataImage
-from penstock.metadata.names import is_internal
 from penstock.metadata.resources import ConfigResource, ResourceType
 from penstock.protocol.types import uuid_text
 
@@ -25,16 +22,15 @@ LINES_MAX = 200  # per change: a request that creates 10,000 topics must not blo
 HIDDEN = "(hidden)"
 
 
-def log_changes(delta: MetadataDelta, settings: BrokerSettings, *, requested_by: str) -> None:
-    """`settings` are those of the broker, the defaults of topics."""
+def log_changes(delta: MetadataDelta, *, requested_by: str) -> None:
     try:
-        _log_changes(delta, settings, requested_by)
+        _log_changes(delta, requested_by)
     except Exception:
         # The change is committed: a failure to log it must not stop the node.
         logger.exception("logging a committed change of the metadata failed")
 
 
-def _log_changes(delta: MetadataDelta, settings: BrokerSettings, requested_by: str) -> None:
+def _log_changes(delta: MetadataDelta, requested_by: str) -> None:
     lines = [*_topic_lines(delta), *_config_lines(delta), *_feature_lines(delta), *cluster_lines(delta)]
     for line in lines[:LINES_MAX]:
         logger.info("%s, requested by %s", line, requested_by)
@@ -43,7 +39,6 @@ def _log_changes(delta: MetadataDelta, settings: BrokerSettings, requested_by: s
     for warning in (unclean_elections(delta), lost_leaders(delta)):
         if warning is not None:
             logger.warning("%s", warning)
-    _warn_of_compaction(delta, settings)
 
 
 def _topic_lines(delta: MetadataDelta) -> Iterator[str]:
@@ -109,31 +104,3 @@ def _shown(resource: ConfigResource, name: str, values: Mapping[str, str]) -> st
         if setting is None or setting.is_sensitive:
             return HIDDEN
     return value
-
-
-def _warn_of_compaction(delta: MetadataDelta, settings: BrokerSettings) -> None:
-    """Warn users who rely on compaction."""
-    names = [change.after.name for change in delta.topics.values() if change.is_created and change.after]
-    names += [resource.name for resource in delta.configs if resource.type is ResourceType.TOPIC]
-    for name in dict.fromkeys(names):
-        if is_internal(name) or name not in delta.image.topics:
-            continue
-        if _is_compacted(delta.image, name, settings) and not _was_compacted(delta, name, settings):
-            policy = _policy(delta.image, name, settings)
-            logger.warning("topic %s has %s=%s, but %s", name, CLEANUP_POLICY, policy, NO_COMPACTION)
-
-
-def _was_compacted(delta: MetadataDelta, name: str, settings: BrokerSettings) -> bool:
-    before = delta.before.topics.get(name)
-    after = delta.image.topics.get(name)
-    is_same = before is not None and after is not None and before.topic_id == after.topic_id
-    return is_same and _is_compacted(delta.before, name, settings)
-
-
-def _is_compacted(image: MetadataImage, name: str, settings: BrokerSettings) -> bool:
-    return asks_for_compaction(_policy(image, name, settings))
-
-
-def _policy(image: MetadataImage, name: str, settings: BrokerSettings) -> str:
-    own = image.settings_of(ConfigResource(ResourceType.TOPIC, name)).get(CLEANUP_POLICY)
-    return ",".join(settings.get("log.cleanup.policy")) if own is None else own

@@ -159,7 +159,7 @@ class Controller:
 
     def _change_committed(self, delta: MetadataDelta, requested_by: str) -> None:
         self._loader.publish(delta)
-        changes.log_changes(delta, self._settings.of_broker(delta.image), requested_by=requested_by)
+        changes.log_changes(delta, requested_by=requested_by)
         state = self._writer.state
         if state is not None and _has_new_active_broker(delta):
             state.leaderless = []  # a new round, because the broker may lead partitions that were examined already

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from penstock.broker.broker import Broker
@@ -52,7 +53,7 @@ from penstock.quorum.state_file import BadQuorumState
 from penstock.replication.table import PartitionTable
 from penstock.runtime import Runtime
 from penstock.storage.errors import StorageError
-from penstock.storage.settings import LogSettings, StoreSettings
+from penstock.storage.settings import CleanerSettings, LogSettings, StoreSettings
 from penstock.storage.store import LogStore
 
 __all__ = ["CannotStart", "Node", "Ready"]
@@ -141,6 +142,7 @@ class Node:
             cluster_id=self.cluster_id,
             reserved={settings.metadata_log_dir} - set(settings.log_dirs),
             move_bytes_per_second=self._move_bytes_per_second,
+            cleaner_settings=self._cleaner_settings,
         )
         try:
             await self.logs.start()
@@ -212,6 +214,10 @@ class Node:
         """Settings for recovery, before the metadata is loaded. The settings of topics are applied right after."""
         if topic == METADATA_TOPIC:
             return metadata_log_settings(self.settings)
+        return self._default_log_settings
+
+    @cached_property
+    def _default_log_settings(self) -> LogSettings:
         return LogSettings.read(TopicSettings.resolve(self.settings, {}))
 
     def _move_bytes_per_second(self) -> int:
@@ -219,6 +225,9 @@ class Node:
             "replica.alter.log.dirs.io.max.bytes.per.second"
         )
         return rate
+
+    def _cleaner_settings(self) -> CleanerSettings:
+        return CleanerSettings.read(self._dynamic.of_broker(self.metadata.image))
 
     async def _start_services(self) -> None:
         settings = self.settings

@@ -25,6 +25,8 @@ class Lane(Enum):
     """Reads of pages that are not in the page cache: a client waits for them, and there may be many."""
     BACKGROUND = "background"
     """Everything else: recovery, checkpoints, deletion, copying between directories, decompression."""
+    CLEANING = "cleaning"
+    """Log compaction: long, and nobody waits for it."""
 
 
 class Workers(Protocol):
@@ -40,12 +42,16 @@ class Workers(Protocol):
 class ThreadWorkers:
     """A bounded thread pool per lane. A pool starts a thread only when all its threads are busy."""
 
-    def __init__(self, background_threads: int, *, read_threads: int | None = None) -> None:
-        """The pool sizes are `background.threads` (also for the sync lane) and `num.io.threads`."""
+    def __init__(
+        self, background_threads: int, *, read_threads: int | None = None, cleaning_threads: int = 1
+    ) -> None:
+        """The pool sizes are `background.threads` (also for the sync lane), `num.io.threads` and
+        `log.cleaner.threads`."""
         sizes = {
             Lane.SYNC: background_threads,
             Lane.READ: read_threads or background_threads,
             Lane.BACKGROUND: background_threads,
+            Lane.CLEANING: max(1, cleaning_threads),
         }
         self._pools = {
             lane: ThreadPoolExecutor(max_workers=size, thread_name_prefix=f"penstock-{lane.value}")

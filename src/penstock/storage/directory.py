@@ -25,6 +25,7 @@ from penstock.storage.errors import CorruptFile, DirectoryOffline, DirectoryRefu
 from penstock.storage.files import save
 from penstock.storage.layout import (
     CLEAN_SHUTDOWN,
+    CLEANED_OFFSETS,
     DELETE_DIRECTORY,
     FUTURE_DIRECTORY,
     HIGH_WATERMARKS,
@@ -72,6 +73,7 @@ class LogDirectory:
         self._recovery_points = OffsetCheckpoint(io.disk, self._file(RECOVERY_POINTS))
         self._start_offsets = OffsetCheckpoint(io.disk, self._file(START_OFFSETS))
         self._high_watermarks = OffsetCheckpoint(io.disk, self._file(HIGH_WATERMARKS))
+        self._cleaned_offsets = OffsetCheckpoint(io.disk, self._file(CLEANED_OFFSETS))
         io.on_offline.append(self._go_offline)
         io.checkpoint_writes = self._checkpoint_writes
 
@@ -167,7 +169,7 @@ class LogDirectory:
     def _prepare_load(self) -> list[Partition]:
         """Blocking: read the checkpoints, remove deleted and future folders, and list the partitions."""
         disk = self.io.disk
-        for checkpoint in (self._recovery_points, self._start_offsets, self._high_watermarks):
+        for checkpoint in self._checkpoints():
             checkpoint.read()
         partitions = []
         for name in disk.list(self.path):
@@ -337,8 +339,7 @@ class LogDirectory:
     def _clear_checkpoints(self, topic: str, partition: int) -> None:
         """Remove a deleted log from the checkpoints, so that they do not apply to a new one of that name after a
         crash."""
-        checkpoints = (self._recovery_points, self._start_offsets, self._high_watermarks)
-        for checkpoint in checkpoints:
+        for checkpoint in self._checkpoints():
             if (topic, partition) in checkpoint.offsets:
                 offsets = {known: at for known, at in checkpoint.offsets.items() if known in self.logs}
                 write = checkpoint.prepare(offsets)
@@ -346,6 +347,17 @@ class LogDirectory:
                     write()
 
     # Checkpoints
+
+    def _checkpoints(self) -> tuple[OffsetCheckpoint, ...]:
+        return self._recovery_points, self._start_offsets, self._high_watermarks, self._cleaned_offsets
+
+    def cleaned_offset(self, log: Log) -> int:
+        """Up to where a log was compacted, or 0."""
+        return self._cleaned_offsets.offsets.get((log.topic, log.partition), 0)
+
+    async def checkpoint_cleaned_offset(self, log: Log, offset: int) -> None:
+        present = {at: known for at, known in self._cleaned_offsets.offsets.items() if at in self.logs}
+        await self._write(self._cleaned_offsets, {**present, (log.topic, log.partition): offset})
 
     async def checkpoint_recovery_points(self) -> None:
         await self._write(self._recovery_points, self._present_recovery_points())

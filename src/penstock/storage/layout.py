@@ -18,6 +18,8 @@ TIME_INDEX_SUFFIX = ".timeindex"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"  # a compacted segment that is not complete yet
+SWAP_SUFFIX = ".swap"  # a compacted segment that is complete, and not in its place yet
 TEMPORARY_SUFFIX = ".tmp"  # left by `Disk.write_file` after a power cut
 
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
@@ -31,6 +33,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 
 DELETE_DIRECTORY = "-delete"
 STRAY_DIRECTORY = "-stray"

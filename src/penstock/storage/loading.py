@@ -43,6 +43,7 @@ from penstock.storage.meta_properties import read_topic_id
 from penstock.storage.producer_state import ProducerState
 from penstock.storage.rebuilding import rebuild_producers
 from penstock.storage.recovery import RecoveryReport, scan_segment
+from penstock.storage.replacement import complete_replacements
 from penstock.storage.segment import Segment
 from penstock.storage.settings import LogSettings
 from penstock.storage.snapshots import SnapshotFiles
@@ -115,10 +116,12 @@ class _Loader:
         self._report = RecoveryReport(partition=os.path.basename(folder))
 
     def load(self, *, is_clean: bool, recovery_point: int, start_offset: int) -> LoadedLog:
+        complete_replacements(self._disk, self._folder)
         offsets = self._list()
         self._find_segments(offsets)
         snapshots = SnapshotFiles(self._disk, self._folder, offsets[SNAPSHOT_SUFFIX])
         epochs = self._read_epochs()
+        durable_offset = recovery_point
         trusted = self._segments if is_clean else self._segments[: self._slot_of(recovery_point)]
         doubtful = _first_doubtful(trusted)
         if doubtful is not None:
@@ -132,7 +135,9 @@ class _Loader:
                 logger.warning("%s was shut down cleanly but is damaged: %s", self._folder, error)
                 is_clean, recovery_point = False, min(recovery_point, last.base_offset)
         if not is_clean and self._segments:
-            end_offset, producers = self._recover(recovery_point, epochs, snapshots)
+            end_offset, producers = self._recover(
+                recovery_point, epochs, snapshots, durable_offset=durable_offset
+            )
         if self._segments and end_offset < start_offset:
             logger.warning("%s ends at %d, before its log start offset %d: deleting its segments",
                            self._folder, end_offset, start_offset)  # fmt: skip
@@ -244,9 +249,12 @@ class _Loader:
         return max(0, bisect_right(bases, offset) - 1)
 
     def _recover(
-        self, recovery_point: int, epochs: LeaderEpochs, snapshots: SnapshotFiles
+        self, recovery_point: int, epochs: LeaderEpochs, snapshots: SnapshotFiles, *, durable_offset: int
     ) -> tuple[int, ProducerState]:
-        """Scan from the segment that holds the recovery point; returns the log end offset and the producer state."""
+        """Scan from the segment that holds the recovery point; returns the log end offset and the producer state.
+
+        Below `durable_offset` nothing can be lost: a gap between segments was left by compaction.
+        """
         first = self._slot_of(recovery_point)
         next_offset = self._segments[first].base_offset
         epochs.truncate_end(next_offset)
@@ -261,6 +269,8 @@ class _Loader:
         kept, reason = first, ""
         while kept < len(self._segments) and not reason:
             segment = self._segments[kept]
+            if segment.base_offset > next_offset and segment.base_offset <= durable_offset:
+                next_offset = segment.base_offset
             if segment.base_offset != next_offset:
                 reason = f"offsets {next_offset} to {segment.base_offset - 1} are lost"
                 break

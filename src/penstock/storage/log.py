@@ -4,7 +4,8 @@ All methods run on the event loop; only `flush`, `truncate` and `close` await. T
 `read` (no disk read at the end of the log). Batches were validated before they come here. The log never looks into a
 batch in order to write it, and returns whole batches only.
 
-Parts: `reader` (lookups), `durability` (what has been synced), `LogTruncation`, `LogFiles` (segments on disk).
+Parts: `reader` (lookups), `durability` (what has been synced), `LogTruncation`, `SegmentReplacement` (compaction),
+`LogFiles` (segments on disk).
 
 Methods that look something up may raise `pages.ColdPages`, and have changed nothing then. So may the first append after
 a start, which reads the index of the active segment.
@@ -44,6 +45,7 @@ from penstock.storage.log_files import LogFiles
 from penstock.storage.log_reader import LogReader
 from penstock.storage.producer_history import restore_batches
 from penstock.storage.producer_state import ProducedBatch
+from penstock.storage.replacement import SegmentReplacement
 from penstock.storage.retention import expired_count
 from penstock.storage.segment import RELATIVE_OFFSET_MAX
 from penstock.storage.segments import Segments
@@ -83,6 +85,7 @@ class Log:
         "producers",
         "reader",
         "refusal",
+        "replacement",
         "segments",
         "start_offset",
         "topic",
@@ -127,6 +130,7 @@ class Log:
             is_folder_synced=loaded.is_folder_synced,
         )
         self.truncation = LogTruncation(self, self._files)
+        self.replacement = SegmentReplacement(self, self._files)
         self.segments.active.jitter_ms = self._files.draw_jitter(settings)
 
     def __str__(self) -> str:
@@ -494,6 +498,7 @@ class Log:
         self._files, self.segments = copy._files, copy.segments
         self.reader = LogReader(self)
         self.truncation = LogTruncation(self, self._files)
+        self.replacement = SegmentReplacement(self, self._files)
         self._files.move(folder)
         self.epochs.is_dirty = True
         self.durability = Durability(

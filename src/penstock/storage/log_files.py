@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from penstock.runtime.disk import File
 from penstock.storage.deletion import DelayedDeletion
 from penstock.storage.directory_io import DirectoryIO
-from penstock.storage.layout import DELETED_SUFFIX, SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX
+from penstock.storage.layout import DELETED_SUFFIX, SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, segment_file
 from penstock.storage.producer_state import Producer
 from penstock.storage.segment import Segment
 from penstock.storage.segments import Segments
@@ -58,18 +58,23 @@ class LogFiles:
         file = self.snapshots.save(offset, producers)
         return [file] if file is not None else []
 
-    def discard(self, dropped: Sequence[Segment], settings: LogSettings) -> None:
-        """Take segments out of service: rename their files now, delete them after `file.delete.delay.ms`."""
+    def discard(
+        self, dropped: Sequence[Segment], settings: LogSettings, *, keeps_snapshot_at: int | None = None
+    ) -> None:
+        """Take segments out of service: rename their files now, delete them after `file.delete.delay.ms`.
+
+        Their producer snapshots go with them, except the newest and the one at `keeps_snapshot_at`.
+        """
         disk = self.io.disk
         renamed = []
-        newest_snapshot = self.snapshots.newest()
+        kept_snapshots = (self.snapshots.newest(), keeps_snapshot_at)
         for segment in dropped:
             segment.release_files()
-            suffixes = list(SEGMENT_SUFFIXES)
-            if segment.base_offset != newest_snapshot and self.snapshots.forget(segment.base_offset):
-                suffixes.append(SNAPSHOT_SUFFIX)
-            for suffix in suffixes:
-                path = segment.path(suffix)
+            paths = [segment.path(suffix) for suffix in SEGMENT_SUFFIXES]
+            base_offset = segment.base_offset
+            if base_offset not in kept_snapshots and self.snapshots.forget(base_offset):
+                paths.append(f"{self.folder}/{segment_file(base_offset, SNAPSHOT_SUFFIX)}")
+            for path in paths:
                 if disk.exists(path):
                     disk.rename(path, path + DELETED_SUFFIX)
                     renamed.append(path + DELETED_SUFFIX)

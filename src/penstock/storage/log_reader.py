@@ -2,7 +2,8 @@
 
 Nothing here changes the log. A slice never leaves the segment in which it starts, and always ends between two
 batches. Most fetches continue where the last slice ended, so the positions of those offsets are remembered: such a
-fetch reads neither an index nor the log. Only truncation changes the position of an offset, and must call `forget`.
+fetch reads neither an index nor the log. Truncation and compaction change the positions of offsets, and must call
+`forget`.
 """
 
 from __future__ import annotations

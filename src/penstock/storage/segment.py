@@ -64,6 +64,7 @@ class Segment:
         "has_transaction_index",
         "index",
         "jitter_ms",
+        "name_suffix",
         "size",
     )
 
@@ -78,6 +79,8 @@ class Segment:
     jitter_ms: int
     has_transaction_index: bool
     """Whether a transaction index file exists; valid while the index is not in memory."""
+    name_suffix: str
+    """Added to all file names until the segment is in its place: see `replacement`."""
 
     def __init__(
         self, io: DirectoryIO, folder: str, base_offset: int, *, size: int, jitter_ms: int = 0
@@ -91,6 +94,7 @@ class Segment:
         self.first_timestamp_ms = NO_TIMESTAMP
         self.index = None
         self.has_transaction_index = False
+        self.name_suffix = ""
         self._saved_entries = (0, 0, 0)
         """Number of offset, time and transaction index entries that are already in the files."""
         self._may_block = True
@@ -114,8 +118,12 @@ class Segment:
     def __repr__(self) -> str:
         return f"Segment({self.path(LOG_SUFFIX)}, {self.size} bytes)"
 
+    @property
+    def is_in_place(self) -> bool:
+        return not self.name_suffix
+
     def path(self, suffix: str) -> str:
-        return f"{self.folder}/{segment_file(self.base_offset, suffix)}"
+        return f"{self.folder}/{segment_file(self.base_offset, suffix)}{self.name_suffix}"
 
     # Files
 
@@ -388,6 +396,12 @@ class Segment:
         """The timestamp for `retention.ms`: of the latest record, or of the file if no record has one."""
         latest, _ = self.max_timestamp()
         return latest if latest >= 0 else self._io.disk.modified_ms(self.path(LOG_SUFFIX))
+
+    def first_batch_timestamp(self) -> int:
+        """The largest timestamp of the first batch, for `max.compaction.lag.ms`; may raise ColdPages."""
+        if self.first_timestamp_ms == NO_TIMESTAMP:
+            self._read_first_timestamp()
+        return self.first_timestamp_ms
 
     def _read_first_timestamp(self) -> None:
         for _, header in scan.headers(self.reader(), position=0, end=self.size):

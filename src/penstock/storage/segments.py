@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.storage.segment import Segment
 
@@ -54,6 +54,18 @@ class Segments:
         del self._segments[slot + 1 :], self._bases[slot + 1 :]
         self.active = self._segments[-1]
         return taken
+
+    def find(self, wanted: Sequence[Segment]) -> int | None:
+        """The slot of the first of `wanted`, if all of them are there, one after the other."""
+        slot = self.slot_of(wanted[0].base_offset)
+        return slot if self._segments[slot : slot + len(wanted)] == list(wanted) else None
+
+    def replace(self, slot: int, count: int, segment: Segment) -> None:
+        """Replace `count` segments from `slot` on, not the active one, by one with the same base offset."""
+        assert segment.base_offset == self._bases[slot], "the offsets before it would belong to no segment"
+        assert slot + count < len(self._segments), "the active segment stays"
+        self._segments[slot : slot + count] = [segment]
+        self._bases[slot : slot + count] = [segment.base_offset]
 
     def replace_last(self, segment: Segment) -> list[Segment]:
         """Replace the active segment, which is empty, by `segment`."""

@@ -38,6 +38,10 @@ class LogSettings:
     delete: bool = True
     """`cleanup.policy` includes `delete`: retention by time and size applies."""
     compact: bool = False
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = NEVER
+    delete_retention_ms: int = 24 * 3600 * 1000
 
     @classmethod
     def read(cls, source: SettingsSource) -> Self:
@@ -45,9 +49,12 @@ class LogSettings:
         policies = source.get("cleanup.policy")
         if isinstance(policies, str):
             policies = policies.split(",")
+        compact = "compact" in policies
+        segment_ms, max_compaction_lag_ms = source.get("segment.ms"), source.get("max.compaction.lag.ms")
         return cls(
             segment_bytes=source.get("segment.bytes"),
-            segment_ms=source.get("segment.ms"),
+            # Only sealed segments are compacted.
+            segment_ms=min(segment_ms, max_compaction_lag_ms) if compact else segment_ms,
             segment_jitter_ms=source.get("segment.jitter.ms"),
             segment_index_bytes=source.get("segment.index.bytes"),
             index_interval_bytes=source.get("index.interval.bytes"),
@@ -58,7 +65,11 @@ class LogSettings:
             file_delete_delay_ms=source.get("file.delete.delay.ms"),
             preallocate=source.get("preallocate"),
             delete="delete" in policies,
-            compact="compact" in policies,
+            compact=compact,
+            min_cleanable_dirty_ratio=source.get("min.cleanable.dirty.ratio"),
+            min_compaction_lag_ms=source.get("min.compaction.lag.ms"),
+            max_compaction_lag_ms=max_compaction_lag_ms,
+            delete_retention_ms=source.get("delete.retention.ms"),
         )
 
 
@@ -76,6 +87,8 @@ class StoreSettings:
     producer_id_expiration_check_interval_ms: int = 600_000
     open_files_max: int = 512
     """Segment files kept open at once over all logs. A node with more file descriptors may keep more."""
+    is_cleaner_enabled: bool = False
+    cleaner_threads: int = 1
 
     @classmethod
     def read(cls, source: SettingsSource) -> Self:
@@ -89,4 +102,25 @@ class StoreSettings:
             recovery_threads_per_directory=source.get("num.recovery.threads.per.data.dir"),
             producer_id_expiration_ms=source.get("producer.id.expiration.ms"),
             producer_id_expiration_check_interval_ms=source.get("producer.id.expiration.check.interval.ms"),
+            is_cleaner_enabled=source.get("log.cleaner.enable"),
+            cleaner_threads=source.get("log.cleaner.threads"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerSettings:
+    """The settings of the log cleaner, which may change at any time. The defaults are Kafka's."""
+
+    map_bytes: int = 128 << 20
+    """For all cleaners together."""
+    bytes_per_second: float = float("inf")
+    backoff_ms: int = 15_000
+
+    @classmethod
+    def read(cls, source: SettingsSource) -> Self:
+        """Read the values by their broker-level names."""
+        return cls(
+            map_bytes=source.get("log.cleaner.dedupe.buffer.size"),
+            bytes_per_second=source.get("log.cleaner.io.max.bytes.per.second"),
+            backoff_ms=source.get("log.cleaner.backoff.ms"),
         )

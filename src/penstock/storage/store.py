@@ -15,6 +15,7 @@ from functools import partial
 
 from penstock.protocol.types import ZERO_UUID, Uuid
 from penstock.runtime import Runtime
+from penstock.storage.cleaning.cleaner import LogCleaner
 from penstock.storage.directory import NO_BROKER_EPOCH, LogDirectory
 from penstock.storage.directory_io import DirectoryIO, OpenFiles
 from penstock.storage.errors import (
@@ -29,7 +30,7 @@ from penstock.storage.log import Log
 from penstock.storage.moving import Move
 from penstock.storage.pages import when_loaded
 from penstock.storage.recovery import RecoveryReport
-from penstock.storage.settings import NEVER, LogSettings, StoreSettings
+from penstock.storage.settings import NEVER, CleanerSettings, LogSettings, StoreSettings
 from penstock.storage.throttle import Throttle
 
 logger = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class LogStore:
         cluster_id: str,
         reserved: Collection[str] = (),
         move_bytes_per_second: Callable[[], int] = lambda: UNLIMITED_RATE,
+        cleaner_settings: Callable[[], CleanerSettings] = CleanerSettings,
     ) -> None:
         """In the directories `reserved` a log is created only by explicit `path`. `move_bytes_per_second` is
         `replica.alter.log.dirs.io.max.bytes.per.second`, for all moves together."""
@@ -112,6 +114,13 @@ class LogStore:
         self._move_bytes_per_second = move_bytes_per_second
         self._move_throttle: Throttle | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self.cleaner = LogCleaner(
+            self.directories,
+            workers=runtime.workers,
+            clock=runtime.clock,
+            settings=cleaner_settings,
+            thread_count=settings.cleaner_threads,
+        )
         self.was_clean = False
         """Whether the last shutdown was clean; if not, any log may lack its end."""
         for directory in self.directories:
@@ -408,6 +417,10 @@ class LogStore:
                         initial_delay_ms=min(interval_ms, settings.initial_task_delay_ms),
                     )
                 )
+
+        if settings.is_cleaner_enabled:
+            for number in range(settings.cleaner_threads):
+                self._tasks.append(self._supervisor.run(f"log cleaner {number}", self.cleaner.run))
 
     def _describe(self, directory: LogDirectory) -> DirectoryDescription:
         total = usable = -1

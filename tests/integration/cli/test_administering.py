@@ -58,19 +58,6 @@ def test_a_topic_is_created_listed_described_grown_and_deleted(commands: Command
     assert deleted.out == f"deleted {name}\n"
 
 
-def test_asking_for_compaction_warns_that_it_is_not_implemented(commands: Commands) -> None:
-    name = new_name("table")
-
-    created = commands.run(f"topics create {name} --config cleanup.policy=compact")
-    altered = commands.run(f"configs alter topic {name} --set cleanup.policy=compact,delete")
-    other = commands.run(f"configs alter topic {name} --set retention.ms=5000 --unset cleanup.policy")
-
-    for done in (created, altered):
-        assert done.err.startswith("note: the brokers accept cleanup.policy=compact")
-        assert "log compaction is not implemented yet" in done.err
-    assert other.err == ""
-
-
 def test_topics_are_printed_as_json(commands: Commands) -> None:
     name = new_name("topic")
 

@@ -231,7 +231,9 @@ class ClusterChaos:
                 node.resume_if_paused()
 
     async def _skew(self, node_id: int) -> None:
-        self._cluster.nodes[node_id].clock.skew_ms += self._random.randint(-SKEW_MS_MAX, SKEW_MS_MAX)
+        clock = self._cluster.nodes[node_id].clock
+        skew_ms = clock.skew_ms + self._random.randint(-SKEW_MS_MAX, SKEW_MS_MAX)
+        clock.skew_ms = max(-SKEW_MS_MAX, min(SKEW_MS_MAX, skew_ms))
 
     # Faults of links
 

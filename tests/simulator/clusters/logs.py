@@ -2,16 +2,18 @@
 
 Log matching: if two replicas have a batch with the same base offset and leader epoch, the batches are equal, byte by
 byte, whether they are in sync or not. Otherwise two leaders wrote in one epoch. In-sync replicas have equal logs below
-the high watermark.
+the high watermark. For compacted topics see also `tables`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 from zlib import crc32
 
 from penstock.records import kernel
-from penstock.storage.layout import LOG_SUFFIX, parse_segment_file, segment_file
+from penstock.records.batch import BatchHeader, Record
+from penstock.storage.layout import LOG_SUFFIX, SWAP_SUFFIX, parse_segment_file, segment_file
 from simulator.cluster import SimulatedCluster
 from simulator.node import SimulatedNode
 from simulator.world import BrokenPromise
@@ -52,31 +54,50 @@ def folders_of(node: SimulatedNode) -> list[str]:
     return sorted(names)
 
 
-def read_batches(node: SimulatedNode, folder: str) -> list[Batch]:
+def scan_batches(node: SimulatedNode, folder: str) -> Iterator[tuple[BatchHeader, memoryview]]:
     """All complete batches. The end of a log may be torn if the node is dead."""
-    disk, batches = node.disk, []
-    parsed = [parse_segment_file(name) for name in disk.list(folder)]
-    base_offsets = sorted(found[0] for found in parsed if found is not None and found[1] == LOG_SUFFIX)
-    for base_offset in base_offsets:
-        data = memoryview(disk.content(f"{folder}/{segment_file(base_offset, LOG_SUFFIX)}"))
+    for path in _segment_paths(node, folder):
+        data = memoryview(node.disk.content(path))
         position = 0
         while position < len(data):
             try:
                 header = kernel.check_batch(data[position:])
             except Exception:
                 break
-            piece = data[position : position + header.size_bytes]
-            batches.append(Batch(header.base_offset, header.last_offset, header.leader_epoch, crc32(piece)))
+            yield header, data[position : position + header.size_bytes]
             position += header.size_bytes
-    return batches
+
+
+def _segment_paths(node: SimulatedNode, folder: str) -> list[str]:
+    """In the order of their offsets. A compacted segment is named `.swap` until the originals are out of the way."""
+    paths: dict[int, str] = {}
+    for suffix in (SWAP_SUFFIX, ""):
+        for name in node.disk.list(folder):
+            parsed = parse_segment_file(name.removesuffix(suffix)) if name.endswith(suffix) else None
+            if parsed is not None and parsed[1] == LOG_SUFFIX:
+                paths[parsed[0]] = f"{folder}/{segment_file(*parsed)}{suffix}"
+    return [paths[base_offset] for base_offset in sorted(paths)]
+
+
+def read_batches(node: SimulatedNode, folder: str) -> list[Batch]:
+    return [
+        Batch(header.base_offset, header.last_offset, header.leader_epoch, crc32(data))
+        for header, data in scan_batches(node, folder)
+    ]
 
 
 class LogMatching:
-    """Remembers every batch that was ever found, by partition, base offset and leader epoch."""
+    """Remembers every batch that was ever found, by partition, base offset and leader epoch.
 
-    def __init__(self, cluster: SimulatedCluster) -> None:
+    Compaction removes records from batches, so the batches of compacted topics are compared record by record.
+    """
+
+    def __init__(self, cluster: SimulatedCluster, *, compacted: Collection[str] = ()) -> None:
+        """`compacted` are names of topics."""
         self._cluster = cluster
+        self._compacted = compacted
         self._known: dict[tuple[str, int, int], tuple[int, int]] = {}
+        self._known_records: dict[tuple[str, int, int], tuple[Record, int]] = {}
 
     def check(self) -> None:
         """Look at all disks. Logs of one partition must agree with each other, and with what was found before."""
@@ -84,8 +105,13 @@ class LogMatching:
             for partition in folders_of(node):
                 folder = find_folder(node, partition)
                 assert folder is not None, "it was just listed"
-                for batch in read_batches(node, folder):
-                    self._note(node_id, partition, batch)
+                if partition.rpartition("-")[0] in self._compacted:
+                    for header, data in scan_batches(node, folder):
+                        for record in kernel.iterate_records(data):
+                            self._note_record(node_id, partition, header.leader_epoch, record)
+                else:
+                    for batch in read_batches(node, folder):
+                        self._note(node_id, partition, batch)
 
     def _note(self, node_id: int, partition: str, batch: Batch) -> None:
         key = (partition, batch.base_offset, batch.leader_epoch)
@@ -94,6 +120,15 @@ class LogMatching:
             raise BrokenPromise(
                 f"{partition}: node {node_id} and node {found_on} have different batches at offset"
                 f" {batch.base_offset}, both of leader epoch {batch.leader_epoch}"
+            )
+
+    def _note_record(self, node_id: int, partition: str, leader_epoch: int, record: Record) -> None:
+        key = (partition, record.offset, leader_epoch)
+        known, found_on = self._known_records.setdefault(key, (record, node_id))
+        if known != record:
+            raise BrokenPromise(
+                f"{partition}: node {node_id} has {record}, and node {found_on} {known}, both of leader epoch"
+                f" {leader_epoch}"
             )
 
 

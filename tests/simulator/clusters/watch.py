@@ -7,6 +7,7 @@ by `logs.LogMatching` as well.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 from penstock.metadata.image import EMPTY_IMAGE, MetadataImage
 from simulator.cluster import SimulatedCluster
@@ -21,9 +22,10 @@ IMAGES_KEPT = 200
 
 
 class Watch:
-    def __init__(self, cluster: SimulatedCluster) -> None:
+    def __init__(self, cluster: SimulatedCluster, *, compacted: Collection[str] = ()) -> None:
+        """`compacted` are names of topics."""
         self._cluster = cluster
-        self.logs = LogMatching(cluster)
+        self.logs = LogMatching(cluster, compacted=compacted)
         self.quorum_leaders: dict[int, int] = {}
         """Leader of the quorum by epoch."""
         self._partition_leaders: dict[tuple[bytes, int, int], int] = {}

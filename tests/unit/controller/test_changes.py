@@ -11,7 +11,6 @@ import pytest
 from penstock.config.alter import Change, Operation
 from penstock.controller import changes
 from penstock.controller.configs import Alteration
-from penstock.metadata.names import OFFSETS_TOPIC
 from penstock.metadata.resources import ConfigResource, broker_resource, topic_resource
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -113,23 +112,6 @@ async def test_a_request_for_thousands_of_topics_does_not_flood_the_log(
 
     assert len(logged(caplog)) == 4
     assert logged(caplog)[-1] == f"7 more changes, requested by {LIDA}"
-
-
-async def test_compaction_is_warned_about_once(
-    node: ControllerNode, caplog: pytest.LogCaptureFixture
-) -> None:
-    compact = Change("cleanup.policy", Operation.SET, "compact,delete")
-    await create(
-        node, with_settings(new_topic("table", 1, 1), cleanup_policy="compact"), new_topic("log", 1, 1)
-    )
-    await create(node, with_settings(new_topic(OFFSETS_TOPIC, 1, 1), cleanup_policy="compact"))
-    await alter(node, topic_resource("table"), Change("retention.ms", Operation.SET, "9"))
-    await alter(node, topic_resource("log"), compact)
-    await alter(node, topic_resource("log"), compact)
-
-    table, log = logged(caplog, level=logging.WARNING)
-    assert "topic table has cleanup.policy=compact, but log compaction is not implemented" in table
-    assert "topic log has cleanup.policy=compact,delete, but" in log
 
 
 async def test_a_line_that_cannot_be_written_does_not_stop_the_controller(

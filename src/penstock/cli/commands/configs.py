@@ -121,7 +121,6 @@ def alter(
     dry_run: Annotated[bool, option("--dry-run", help="Validate only; change nothing.")] = False,
 ) -> None:
     """Change configs of one resource. Other configs stay as they are."""
-    from penstock.cli.compaction import note_compaction
     from penstock.cli.failures import Misuse
     from penstock.cli.values import read_pairs
     from penstock.client.admin.configs import ConfigsAdmin
@@ -140,8 +139,6 @@ def alter(
             validate_only=dry_run,
         ),
     )
-    if kind == "topic":
-        note_compaction(read_pairs((*values, *append), option="--set"))
     done = "valid, not altered" if dry_run else "altered"
     output.result(
         f"{done}: configs of {resource}",

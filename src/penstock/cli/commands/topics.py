@@ -87,7 +87,6 @@ def create(
     dry_run: Annotated[bool, option("--dry-run", help="Validate only; create nothing.")] = False,
 ) -> None:
     """Create topics, all with the same settings."""
-    from penstock.cli.compaction import note_compaction
     from penstock.cli.values import read_pairs
     from penstock.client.admin.topics import NewTopic, TopicsAdmin
     from penstock.client.errors import ItemsFailed, TopicAlreadyExists
@@ -116,7 +115,6 @@ def create(
         ]
 
     rows = connection.with_admin(TopicsAdmin, work)
-    note_compaction(settings)
     output.table(["topic", "partitions", "replicas", "id"], rows, empty="All topics already exist.")
 
 

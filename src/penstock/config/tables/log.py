@@ -184,14 +184,14 @@ RECORDS = (
 )
 
 COMPACTION = (
-    boolean("log.cleaner.enable", True).not_yet("Compact the logs whose cleanup policy includes compact."),
-    integer("log.cleaner.threads", 1, at_least(0), dynamic=CLUSTER_WIDE).not_yet(
-        "The number of logs that are compacted at the same time."
+    boolean("log.cleaner.enable", True).means("Compact the logs whose cleanup policy includes compact."),
+    integer("log.cleaner.threads", 1, at_least(0), dynamic=CLUSTER_WIDE).means(
+        "The number of logs that are compacted at the same time. A change applies after a restart."
     ),
-    double("log.cleaner.io.max.bytes.per.second", sys.float_info.max, dynamic=CLUSTER_WIDE).not_yet(
+    double("log.cleaner.io.max.bytes.per.second", sys.float_info.max, dynamic=CLUSTER_WIDE).means(
         "The maximum rate at which all cleaner threads together read and write."
     ),
-    long("log.cleaner.dedupe.buffer.size", 128 * MIB, dynamic=CLUSTER_WIDE).not_yet(
+    long("log.cleaner.dedupe.buffer.size", 128 * MIB, dynamic=CLUSTER_WIDE).means(
         "Memory for the key tables of all cleaner threads together. Over 1 MiB for each thread."
     ),
     integer("log.cleaner.io.buffer.size", 512 * KIB, at_least(0), dynamic=CLUSTER_WIDE).ignored(
@@ -200,19 +200,19 @@ COMPACTION = (
     double("log.cleaner.io.buffer.load.factor", 0.9, dynamic=CLUSTER_WIDE).ignored(
         "How full the key table of Kafka's log cleaner may become."
     ),
-    long("log.cleaner.backoff.ms", 15 * SECOND_MS, at_least(0), dynamic=CLUSTER_WIDE).not_yet(
+    long("log.cleaner.backoff.ms", 15 * SECOND_MS, at_least(0), dynamic=CLUSTER_WIDE).means(
         "How long the log cleaner sleeps when no log needs compaction."
     ),
-    double("log.cleaner.min.cleanable.ratio", 0.5, between(0, 1), dynamic=CLUSTER_WIDE).not_yet(
+    double("log.cleaner.min.cleanable.ratio", 0.5, between(0, 1), dynamic=CLUSTER_WIDE).means(
         "The share of a log that must be dirty (new since the last compaction) before it is compacted again."
     ),
-    long("log.cleaner.delete.retention.ms", DAY_MS, at_least(0), dynamic=CLUSTER_WIDE).not_yet(
+    long("log.cleaner.delete.retention.ms", DAY_MS, at_least(0), dynamic=CLUSTER_WIDE).means(
         "How long a compacted log keeps tombstones, so that slow consumers see them."
     ),
-    long("log.cleaner.min.compaction.lag.ms", 0, at_least(0), dynamic=CLUSTER_WIDE).not_yet(
+    long("log.cleaner.min.compaction.lag.ms", 0, at_least(0), dynamic=CLUSTER_WIDE).means(
         "The minimum age of a record before it can be compacted."
     ),
-    long("log.cleaner.max.compaction.lag.ms", LONG_MAX, at_least(1), dynamic=CLUSTER_WIDE).not_yet(
+    long("log.cleaner.max.compaction.lag.ms", LONG_MAX, at_least(1), dynamic=CLUSTER_WIDE).means(
         "The maximum age of a record before its log must be compacted."
     ),
 )

@@ -131,17 +131,17 @@ RECORDS = (
 )
 
 COMPACTION = (
-    double("min.cleanable.dirty.ratio", 0.5, between(0, 1)).not_yet(
+    double("min.cleanable.dirty.ratio", 0.5, between(0, 1)).means(
         "The share of the log that must be dirty (new since the last compaction) before it is compacted "
         "again."
     ),
-    long("min.compaction.lag.ms", 0, at_least(0)).not_yet(
+    long("min.compaction.lag.ms", 0, at_least(0)).means(
         "The minimum age of a record before it can be compacted."
     ),
-    long("max.compaction.lag.ms", LONG_MAX, at_least(1)).not_yet(
+    long("max.compaction.lag.ms", LONG_MAX, at_least(1)).means(
         "The maximum age of a record before the log must be compacted. At least `min.compaction.lag.ms`."
     ),
-    long("delete.retention.ms", DAY_MS, at_least(0)).not_yet(
+    long("delete.retention.ms", DAY_MS, at_least(0)).means(
         "How long a compacted log keeps tombstones. A consumer that needs longer to read the log from its "
         "start may miss them."
     ),
