@@ -20,7 +20,6 @@ def make_cleaner(place: Place, **settings: Any) -> LogCleaner:
         workers=place.workers,
         clock=place.clock,
         settings=lambda: CleanerSettings(**settings),
-        thread_count=1,
     )
 
 

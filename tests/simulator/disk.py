@@ -295,6 +295,9 @@ class SimulatedDisk:
     def modified_ms(self, path: str) -> int:
         return self._file(path).modified_ms
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self._file(path).modified_ms = modified_ms
+
     def space(self, path: str) -> tuple[int, int]:
         self._check("list", path)
         room = self.room_bytes()

@@ -91,6 +91,10 @@ class Mount:
         self.check()
         return self._disk.modified_ms(path)
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self.check()
+        self._disk.set_modified_ms(path, modified_ms)
+
     def space(self, path: str) -> tuple[int, int]:
         self.check()
         return self._disk.space(path)

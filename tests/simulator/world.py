@@ -96,7 +96,8 @@ class World:
             if self._running is not None:
                 self._running.cancel()
             return
-        self.failures.append(f"{context['message']}: {error!r}")
+        task = context.get("task")
+        self.failures.append(f"{context['message']}: {error!r}{'' if task is None else f' in {task}'}")
 
 
 class _LogWatch(logging.Handler):

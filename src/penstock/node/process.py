@@ -56,11 +56,7 @@ async def _serve(
     wrap_server: Callable[[Server], Server] | None,
     wrap_network: Callable[[Network], Network] | None,
 ) -> int:
-    workers = ThreadWorkers(
-        settings.get("background.threads"),
-        read_threads=settings.get("num.io.threads"),
-        cleaning_threads=settings.get("log.cleaner.threads"),
-    )
+    workers = ThreadWorkers(settings.get("background.threads"), read_threads=settings.get("num.io.threads"))
     network: Network = SocketNetwork(_socket_buffers(settings))
     runtime = Runtime(
         clock=SystemClock(),

@@ -106,6 +106,8 @@ class Disk(Protocol):
 
     def modified_ms(self, path: str) -> int: ...
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None: ...
+
     def space(self, path: str) -> tuple[int, int]:
         """Total and usable bytes of the volume that holds `path`."""
         ...
@@ -301,6 +303,9 @@ class RealDisk:
 
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def space(self, path: str) -> tuple[int, int]:
         usage = shutil.disk_usage(path)

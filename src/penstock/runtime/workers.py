@@ -18,6 +18,9 @@ from typing import Protocol, TypeVar
 T = TypeVar("T")
 
 
+CLEANING_THREADS_MAX = 8  # the log cleaner uses `log.cleaner.threads` of them
+
+
 class Lane(Enum):
     SYNC = "sync"
     """fsync of logs and of the quorum's state: a client waits for it."""
@@ -42,16 +45,13 @@ class Workers(Protocol):
 class ThreadWorkers:
     """A bounded thread pool per lane. A pool starts a thread only when all its threads are busy."""
 
-    def __init__(
-        self, background_threads: int, *, read_threads: int | None = None, cleaning_threads: int = 1
-    ) -> None:
-        """The pool sizes are `background.threads` (also for the sync lane), `num.io.threads` and
-        `log.cleaner.threads`."""
+    def __init__(self, background_threads: int, *, read_threads: int | None = None) -> None:
+        """The pool sizes are `background.threads` (also for the sync lane) and `num.io.threads`."""
         sizes = {
             Lane.SYNC: background_threads,
             Lane.READ: read_threads or background_threads,
             Lane.BACKGROUND: background_threads,
-            Lane.CLEANING: max(1, cleaning_threads),
+            Lane.CLEANING: CLEANING_THREADS_MAX,
         }
         self._pools = {
             lane: ThreadPoolExecutor(max_workers=size, thread_name_prefix=f"penstock-{lane.value}")

@@ -144,6 +144,7 @@ class LogDirectory:
         if reports:
             # The old checkpoint may cover indexes that were just rebuilt and are not synced yet.
             await self.checkpoint_recovery_points()
+            await self._write(self._cleaned_offsets, self._present_cleaned_offsets())
         took_ms = round((loop.time() - began) * 1000)
         if is_recovery or reports:
             self._log_recovery(len(partitions), reports, took_ms)
@@ -199,6 +200,7 @@ class LogDirectory:
             recovery_point=self._recovery_points.offsets.get(partition, 0),
             start_offset=self._start_offsets.offsets.get(partition, 0),
             high_watermark=self._high_watermarks.offsets.get(partition, 0),
+            cleaned_offset=self._cleaned_offsets.offsets.get(partition, 0),
         )
 
     def _add_loaded(self, partition: Partition, loaded: LoadedLog, settings: LogSettings) -> None:
@@ -231,7 +233,9 @@ class LogDirectory:
             loaded.unsynced_names.append(PARTITION_METADATA)
         except OSError as error:
             raise self.io.fail(error, f"creating {topic}-{partition}") from error
-        return self._make_log((topic, partition), topic_id, loaded, settings)
+        log = self._make_log((topic, partition), topic_id, loaded, settings)
+        log.is_configured = True
+        return log
 
     def delete(self, log: Log, *, kind: str = DELETE_DIRECTORY) -> None:
         """Take a log out of service now, and delete its files later; the files of a stray log are only renamed.
@@ -351,13 +355,18 @@ class LogDirectory:
     def _checkpoints(self) -> tuple[OffsetCheckpoint, ...]:
         return self._recovery_points, self._start_offsets, self._high_watermarks, self._cleaned_offsets
 
+    def holds(self, log: Log) -> bool:
+        """Whether the log is in this directory now: it may have been deleted, or moved to another one."""
+        return self.logs.get((log.topic, log.partition)) is log
+
     def cleaned_offset(self, log: Log) -> int:
         """Up to where a log was compacted, or 0."""
         return self._cleaned_offsets.offsets.get((log.topic, log.partition), 0)
 
     async def checkpoint_cleaned_offset(self, log: Log, offset: int) -> None:
-        present = {at: known for at, known in self._cleaned_offsets.offsets.items() if at in self.logs}
-        await self._write(self._cleaned_offsets, {**present, (log.topic, log.partition): offset})
+        if self.holds(log):
+            offsets = {**self._present_cleaned_offsets(), (log.topic, log.partition): offset}
+            await self._write(self._cleaned_offsets, offsets)
 
     async def checkpoint_recovery_points(self) -> None:
         await self._write(self._recovery_points, self._present_recovery_points())
@@ -382,11 +391,20 @@ class LogDirectory:
         """
         return {partition: log.start_offset for partition, log in self.logs.items() if log.start_offset > 0}
 
+    def _present_cleaned_offsets(self) -> dict[Partition, int]:
+        """Never beyond the end of a log: records that are written there later are not clean."""
+        return {
+            partition: min(offset, self.logs[partition].end_offset)
+            for partition, offset in self._cleaned_offsets.offsets.items()
+            if partition in self.logs
+        }
+
     def _checkpoint_writes(self) -> list[Callable[[], None]]:
         """To be run after a truncation, before the log is written to again."""
         prepared = (
             self._recovery_points.prepare(self._present_recovery_points()),
             self._start_offsets.prepare(self._present_start_offsets()),
+            self._cleaned_offsets.prepare(self._present_cleaned_offsets()),
         )
         return [write for write in prepared if write is not None]
 

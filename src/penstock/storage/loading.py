@@ -97,10 +97,14 @@ def load_log(
     recovery_point: int,
     start_offset: int,
     high_watermark: int,
+    cleaned_offset: int = 0,
 ) -> LoadedLog:
     """The parts of the log in `folder`; all offsets are from the checkpoints."""
     return _Loader(io, folder, settings, high_watermark).load(
-        is_clean=is_clean, recovery_point=recovery_point, start_offset=start_offset
+        is_clean=is_clean,
+        recovery_point=recovery_point,
+        start_offset=start_offset,
+        cleaned_offset=cleaned_offset,
     )
 
 
@@ -115,13 +119,15 @@ class _Loader:
         self._unsynced_names: list[str] = []
         self._report = RecoveryReport(partition=os.path.basename(folder))
 
-    def load(self, *, is_clean: bool, recovery_point: int, start_offset: int) -> LoadedLog:
+    def load(
+        self, *, is_clean: bool, recovery_point: int, start_offset: int, cleaned_offset: int
+    ) -> LoadedLog:
         complete_replacements(self._disk, self._folder)
         offsets = self._list()
         self._find_segments(offsets)
         snapshots = SnapshotFiles(self._disk, self._folder, offsets[SNAPSHOT_SUFFIX])
         epochs = self._read_epochs()
-        durable_offset = recovery_point
+        durable_offset = max(recovery_point, cleaned_offset)  # only what is synced was compacted
         trusted = self._segments if is_clean else self._segments[: self._slot_of(recovery_point)]
         doubtful = _first_doubtful(trusted)
         if doubtful is not None:
@@ -253,11 +259,12 @@ class _Loader:
     ) -> tuple[int, ProducerState]:
         """Scan from the segment that holds the recovery point; returns the log end offset and the producer state.
 
-        Below `durable_offset` nothing can be lost: a gap between segments was left by compaction.
+        Below `durable_offset` nothing can be lost: a gap between segments was left by compaction. The leader epochs
+        there are kept, because the first batches of an epoch may be compacted away.
         """
         first = self._slot_of(recovery_point)
         next_offset = self._segments[first].base_offset
-        epochs.truncate_end(next_offset)
+        epochs.truncate_end(max(next_offset, durable_offset))
         snapshots.remove_above(next_offset)
         producers = rebuild_producers(
             snapshots,

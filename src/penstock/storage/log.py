@@ -38,6 +38,7 @@ from penstock.storage.errors import (
     StartsInsideBatch,
     StorageError,
 )
+from penstock.storage.folder_use import FolderUse
 from penstock.storage.follower_batches import LEADER_EPOCH_MAX, check_copied, note_copied, split_batches
 from penstock.storage.layout import LOG_SUFFIX
 from penstock.storage.loading import LoadedLog
@@ -79,8 +80,10 @@ class Log:
         "end_offset",
         "epochs",
         "folder",
+        "folder_use",
         "high_watermark",
         "io",
+        "is_configured",
         "partition",
         "producers",
         "reader",
@@ -116,6 +119,11 @@ class Log:
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.settings = settings
+        self.is_configured = False
+        """Whether `settings` are the topic's. A log is loaded before the metadata; until then they are defaults, and
+        nothing may be deleted by them."""
+        self.folder_use: FolderUse | None = None
+        """Of a running compaction."""
         self.segments = Segments(loaded.segments)
         for segment in self.segments:
             segment.allow_blocking_reads(False)
@@ -153,6 +161,7 @@ class Log:
     def set_topic_settings(self, settings: LogSettings) -> None:
         """Apply the topic's settings, which were not known when the log was loaded."""
         self.settings = settings
+        self.is_configured = True
         self.durability.apply_flush_policy()
 
     @contextmanager
@@ -491,6 +500,7 @@ class Log:
         Producers, the high watermark and `durability.on_advance` stay.
         """
         on_advance = self.durability.on_advance
+        self._end_folder_uses()
         self.durability.retire(lambda: LogClosed(f"{self} was moved to {copy.directory}"))
         self._files.release()
         copy.durability.retire(lambda: LogClosed(f"{self} now uses its files"))
@@ -511,8 +521,14 @@ class Log:
     def retire(self) -> None:
         """Take the log out of service for good. Slices of its files stay valid."""
         self.refusal = lambda: LogClosed(f"{self} was deleted")
+        self._end_folder_uses()
         self.durability.retire(self.refusal)
         self._files.release()
+
+    def _end_folder_uses(self) -> None:
+        if self.folder_use is not None:
+            self.folder_use.end()
+            self.folder_use = None
 
     def go_offline(self) -> None:
         """The log directory failed: refuse everything, and fail all waiting flushes."""

@@ -58,21 +58,20 @@ class LogFiles:
         file = self.snapshots.save(offset, producers)
         return [file] if file is not None else []
 
-    def discard(
-        self, dropped: Sequence[Segment], settings: LogSettings, *, keeps_snapshot_at: int | None = None
-    ) -> None:
+    def discard(self, dropped: Sequence[Segment], settings: LogSettings) -> None:
         """Take segments out of service: rename their files now, delete them after `file.delete.delay.ms`.
 
-        Their producer snapshots go with them, except the newest and the one at `keeps_snapshot_at`.
+        Their producer snapshots go with them, except the newest. If the segments were compacted, older snapshots would
+        be wrong: one that lies in a transaction does not find its marker any more.
         """
         disk = self.io.disk
         renamed = []
-        kept_snapshots = (self.snapshots.newest(), keeps_snapshot_at)
+        newest_snapshot = self.snapshots.newest()
         for segment in dropped:
             segment.release_files()
             paths = [segment.path(suffix) for suffix in SEGMENT_SUFFIXES]
             base_offset = segment.base_offset
-            if base_offset not in kept_snapshots and self.snapshots.forget(base_offset):
+            if base_offset != newest_snapshot and self.snapshots.forget(base_offset):
                 paths.append(f"{self.folder}/{segment_file(base_offset, SNAPSHOT_SUFFIX)}")
             for path in paths:
                 if disk.exists(path):

@@ -4,8 +4,8 @@
    next start completes the replacement (`complete_replacements`).
 2. `begin`, in one step of the event loop: the originals are renamed to `.deleted`, and the log uses the new segment
    under its `.swap` names, so nobody may remove them any more. The caller syncs the folder, in a worker.
-3. `finish` renames the files, the log first. A start that finds other `.swap` files but no log among them renames them.
-   If it is refused, the next compaction of the log repeats it.
+3. `finish` renames the files, the log first. If only indexes still end in `.swap`, the next start renames them. If
+   `finish` fails, the next compaction of the log begins with it.
 
 Slices of the originals that are being sent stay valid, because they hold their files.
 """
@@ -68,7 +68,7 @@ class SegmentReplacement:
             segment.name_suffix = SWAP_SUFFIX
             segment.has_transaction_index = cleaned.has_transaction_index
             segment.allow_blocking_reads(False)
-            self._files.discard(replaced, log.settings, keeps_snapshot_at=cleaned.base_offset)
+            self._files.discard(replaced, log.settings)
             log.segments.replace(slot, len(replaced), segment)
             log.reader.forget()
             log.durability.is_folder_changed = True
@@ -93,7 +93,8 @@ class SegmentReplacement:
 def complete_replacements(disk: Disk, folder: str) -> None:
     """Blocking, before a log is loaded: remove what an interrupted compaction left, or complete its replacements."""
     names = disk.list(folder)
-    unfinished = {name.split(".", 1)[0] for name in names if name.endswith(CLEANED_SUFFIX)}
+    complete = {name.removesuffix(LOG_SUFFIX + SWAP_SUFFIX) for name in names}  # the log is renamed last
+    unfinished = {name.split(".", 1)[0] for name in names if name.endswith(CLEANED_SUFFIX)} - complete
     swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
     leftovers = [name for name in names if name.endswith(CLEANED_SUFFIX)]
     leftovers += [name for name in swaps if name.split(".", 1)[0] in unfinished]

@@ -88,7 +88,6 @@ class StoreSettings:
     open_files_max: int = 512
     """Segment files kept open at once over all logs. A node with more file descriptors may keep more."""
     is_cleaner_enabled: bool = False
-    cleaner_threads: int = 1
 
     @classmethod
     def read(cls, source: SettingsSource) -> Self:
@@ -103,7 +102,6 @@ class StoreSettings:
             producer_id_expiration_ms=source.get("producer.id.expiration.ms"),
             producer_id_expiration_check_interval_ms=source.get("producer.id.expiration.check.interval.ms"),
             is_cleaner_enabled=source.get("log.cleaner.enable"),
-            cleaner_threads=source.get("log.cleaner.threads"),
         )
 
 
@@ -115,6 +113,7 @@ class CleanerSettings:
     """For all cleaners together."""
     bytes_per_second: float = float("inf")
     backoff_ms: int = 15_000
+    thread_count: int = 1
 
     @classmethod
     def read(cls, source: SettingsSource) -> Self:
@@ -123,4 +122,5 @@ class CleanerSettings:
             map_bytes=source.get("log.cleaner.dedupe.buffer.size"),
             bytes_per_second=source.get("log.cleaner.io.max.bytes.per.second"),
             backoff_ms=source.get("log.cleaner.backoff.ms"),
+            thread_count=source.get("log.cleaner.threads"),
         )

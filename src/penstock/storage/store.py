@@ -15,6 +15,7 @@ from functools import partial
 
 from penstock.protocol.types import ZERO_UUID, Uuid
 from penstock.runtime import Runtime
+from penstock.runtime.workers import CLEANING_THREADS_MAX
 from penstock.storage.cleaning.cleaner import LogCleaner
 from penstock.storage.directory import NO_BROKER_EPOCH, LogDirectory
 from penstock.storage.directory_io import DirectoryIO, OpenFiles
@@ -119,7 +120,7 @@ class LogStore:
             workers=runtime.workers,
             clock=runtime.clock,
             settings=cleaner_settings,
-            thread_count=settings.cleaner_threads,
+            is_moving=lambda log: self.move_of(log.topic, log.partition) is not None,
         )
         self.was_clean = False
         """Whether the last shutdown was clean; if not, any log may lack its end."""
@@ -245,9 +246,10 @@ class LogStore:
         async def enforce(log: Log) -> None:
             nonlocal dropped
             now_ms = self._clock.wall_ms()
-            dropped += await when_loaded(
-                lambda: log.enforce_retention(now_ms, high_watermark=log.high_watermark), self._workers
-            )
+            if log.is_configured:
+                dropped += await when_loaded(
+                    lambda: log.enforce_retention(now_ms, high_watermark=log.high_watermark), self._workers
+                )
 
         await self._for_each_log(enforce, "enforcing the retention")
         return dropped
@@ -419,8 +421,9 @@ class LogStore:
                 )
 
         if settings.is_cleaner_enabled:
-            for number in range(settings.cleaner_threads):
-                self._tasks.append(self._supervisor.run(f"log cleaner {number}", self.cleaner.run))
+            for number in range(CLEANING_THREADS_MAX):
+                clean = partial(self.cleaner.run, number)
+                self._tasks.append(self._supervisor.run(f"log cleaner {number}", clean))
 
     def _describe(self, directory: LogDirectory) -> DirectoryDescription:
         total = usable = -1

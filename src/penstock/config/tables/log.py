@@ -186,7 +186,7 @@ RECORDS = (
 COMPACTION = (
     boolean("log.cleaner.enable", True).means("Compact the logs whose cleanup policy includes compact."),
     integer("log.cleaner.threads", 1, at_least(0), dynamic=CLUSTER_WIDE).means(
-        "The number of logs that are compacted at the same time. A change applies after a restart."
+        "The number of logs that are compacted at the same time, at most 8."
     ),
     double("log.cleaner.io.max.bytes.per.second", sys.float_info.max, dynamic=CLUSTER_WIDE).means(
         "The maximum rate at which all cleaner threads together read and write."

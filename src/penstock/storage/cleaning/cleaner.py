@@ -2,8 +2,9 @@
 
 `LogCleaner` chooses a log, and `run.CompactionRun` compacts it.
 
-A log that cannot be compacted, for example because a batch is damaged, is marked as uncleanable and logged; the others
-continue. It is tried again after a restart. A full disk is no reason to mark a log: it is tried again later.
+If a log cannot be compacted, for example because a batch is damaged, it is logged and not tried again before a restart.
+If the disk is full, or the log was truncated or moved meanwhile, its compaction is tried again later. Other logs
+continue.
 """
 
 from __future__ import annotations
@@ -43,13 +44,15 @@ class LogCleaner:
         workers: Workers,
         clock: Clock,
         settings: Callable[[], CleanerSettings],
-        thread_count: int,
+        is_moving: Callable[[Log], bool] = lambda log: False,
     ) -> None:
+        """`is_moving` tells whether a log is being copied to another directory. A copy of a log that is compacted
+        meanwhile could have a record without the tombstone that deletes it."""
         self._directories = list(directories)
         self._workers = workers
         self._clock = clock
         self._settings = settings
-        self._thread_count = max(1, thread_count)
+        self._is_moving = is_moving
         self._throttle: Throttle | None = None
         self._busy: set[Log] = set()
         self._postponed: dict[Log, float] = {}
@@ -57,10 +60,11 @@ class LogCleaner:
         self.uncleanable: set[Log] = set()
         """Logs whose compaction failed."""
 
-    async def run(self) -> None:
-        """Compact logs until cancelled."""
+    async def run(self, number: int) -> None:
+        """Compact logs until cancelled, as one of several cleaners. Those beyond `log.cleaner.threads` are idle."""
         while True:
-            if not await self.clean_one():
+            is_idle = number >= self._settings().thread_count
+            if is_idle or not await self.clean_one():
                 await asyncio.sleep(self._backoff_s())
 
     async def clean_one(self) -> bool:
@@ -87,14 +91,17 @@ class LogCleaner:
             for count, log in enumerate(list(directory.logs.values())):
                 if count % LOGS_PER_TURN == LOGS_PER_TURN - 1:
                     await asyncio.sleep(0)
-                if not log.settings.compact or log in self._busy:
-                    continue
-                if log in self.uncleanable or log in self._postponed:
+                if not self._may_clean(log) or log in self.uncleanable or log in self._postponed:
                     continue
                 candidate = await self._examine(log, directory)
                 if candidate is not None and (best is None or _urgency(candidate) > _urgency(best)):
                     best = candidate
         return best
+
+    def _may_clean(self, log: Log) -> bool:
+        return (
+            log.is_configured and log.settings.compact and log not in self._busy and not self._is_moving(log)
+        )
 
     def _forget_outdated(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -126,16 +133,17 @@ class LogCleaner:
         # Imported with the first compaction, so that a node starts without it.
         from penstock.storage.cleaning.run import CompactionRun
 
-        log, directory, cleanable = candidate
+        log, directory, _ = candidate
         began_ms = self._clock.wall_ms()
+        settings = self._settings()
         run = CompactionRun(
             log,
             directory,
-            cleanable,
             workers=self._workers,
             throttle=self._rate(),
-            map_bytes=self._settings().map_bytes // self._thread_count,
+            map_bytes=settings.map_bytes // max(1, settings.thread_count),
             now_ms=began_ms,
+            is_moving=self._is_moving,
         )
         try:
             cleaned_offset, statistics = await run.run()
@@ -148,6 +156,11 @@ class LogCleaner:
                 logger.error(
                     "%s cannot be compacted, and is not tried again before a restart: %s", log, error
                 )
+            await run.remove_leftovers()
+            return
+        except Exception:
+            self.uncleanable.add(log)
+            logger.exception("compacting %s failed; it is not tried again before a restart", log)
             await run.remove_leftovers()
             return
         logger.info(

@@ -6,22 +6,27 @@ of each key in the dirty part (`OffsetMap`). Then it filters the log from its st
 that become one new segment each. A new segment is written and synced as `.cleaned`, and renamed to `.swap`; then it is
 yielded, and the event loop puts it in place (`storage.replacement`).
 
-It only reads files that do not change any more. If retention deletes one meanwhile, a step raises FileNotFoundError.
+It only reads sealed segments. If one is deleted meanwhile, a step raises FileNotFoundError, or the new segment is
+refused when it is put in place. If the log leaves its folder, the next use of a name there raises LogBusy
+(`FolderUse`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from struct import Struct
 
 from penstock.records.batch import HEADER_BYTES, LENGTH_AT, LENGTH_BYTES
 from penstock.records.compaction import SLOT_BYTES, BatchFilter, OffsetMap, add_batches
+from penstock.records.errors import RecordsError
 from penstock.runtime.disk import Disk, File
 from penstock.storage.cleaning.transactions import LastBatch, TransactionDecisions
 from penstock.storage.deletion import remove_files
-from penstock.storage.errors import CorruptFile, StorageError
+from penstock.storage.errors import CorruptFile, LogBusy, StorageError
 from penstock.storage.files import read_if_exists
+from penstock.storage.folder_use import FolderUse
 from penstock.storage.index import OFFSET_ENTRY_BYTES, MemoryIndex
 from penstock.storage.layout import (
     CLEANED_SUFFIX,
@@ -37,12 +42,13 @@ from penstock.storage.segment import RELATIVE_OFFSET_MAX, Segment
 from penstock.storage.transactions.aborted import AbortedTxn, MemoryTransactionIndex, decode_entries
 
 CHUNK_BYTES = 4 << 20  # read at once: long enough for the disk, short enough to stop soon
+SEGMENTS_MAX = 100  # that become one: the event loop renames their files, in ten milliseconds
 
 _LENGTH = Struct(">i")
 
 
 class MapTooSmall(StorageError):
-    """Not even the first batch fits into the memory for keys."""
+    """There is no memory for a single key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +104,8 @@ class Written:
 
 
 class Compaction:
-    def __init__(self, disk: Disk, plan: Plan) -> None:
+    def __init__(self, disk: Disk, plan: Plan, folder_use: FolderUse) -> None:
+        self.folder_use = folder_use
         self._disk = disk
         self._plan = plan
         # Room for one key per offset is enough, however large the setting is.
@@ -122,8 +129,7 @@ class Compaction:
         yield from self._find_keys(aborted)
         if not self._is_complete and self._offsets.latest_offset < 0:
             raise MapTooSmall(
-                f"log.cleaner.dedupe.buffer.size is too small to compact {self._plan.name}: its next batch has more"
-                " keys than fit"
+                f"log.cleaner.dedupe.buffer.size is too small to compact {self._plan.name}: not even one key fits"
             )
         decisions = TransactionDecisions(aborted, self._plan.last_batches, now_ms=self._plan.now_ms)
         for group in self._groups():
@@ -134,17 +140,17 @@ class Compaction:
         self._unplaced.clear()
 
     def remove_leftovers(self) -> None:
-        """After a failure: remove the files of a new segment that was not put in place.
-
-        They must not stay: if the topic was deleted and created again meanwhile, they are in the folder of its new log.
-        """
+        """After a failure: remove the files of a new segment that was not put in place. If the log was deleted, they
+        were deleted with it."""
         swaps = [path.removesuffix(CLEANED_SUFFIX) + SWAP_SUFFIX for path in self._unplaced]
-        remove_files(self._disk, [*self._unplaced, *swaps])
+        with suppress(LogBusy), self.folder_use.by_name():
+            remove_files(self._disk, [*self._unplaced, *swaps])
 
     def _read_aborted(self) -> list[AbortedTxn]:
         entries: list[AbortedTxn] = []
         for source in self._plan.sources:
-            data = read_if_exists(self._disk, source.path(TRANSACTION_INDEX_SUFFIX))
+            with self.folder_use.by_name():
+                data = read_if_exists(self._disk, source.path(TRANSACTION_INDEX_SUFFIX))
             if data:
                 entries += decode_entries(data)
         return [*entries, *self._plan.later_aborted]
@@ -159,13 +165,14 @@ class Compaction:
             if source.end_offset <= first_dirty_offset:
                 continue
             for chunk in self._chunks(source):
-                progress = add_batches(
-                    self._offsets,
-                    chunk.data,
-                    position=0,
-                    start_offset=first_dirty_offset,
-                    decide=decisions.decide,
-                )
+                with chunk.locating():
+                    progress = add_batches(
+                        self._offsets,
+                        chunk.data,
+                        position=0,
+                        start_offset=first_dirty_offset,
+                        decide=decisions.decide,
+                    )
                 chunk.used_bytes = progress.position
                 yield progress.position
                 if progress.is_full:
@@ -183,7 +190,8 @@ class Compaction:
             if source.base_offset >= self.cleaned_offset:
                 break
             size += source.size
-            if group and (size > size_max or source.end_offset - group[0].base_offset > RELATIVE_OFFSET_MAX):
+            span = source.end_offset - (group or [source])[0].base_offset
+            if group and (size > size_max or span > RELATIVE_OFFSET_MAX or len(group) == SEGMENTS_MAX):
                 yield group
                 group, size = [], source.size
             group.append(source)
@@ -195,7 +203,7 @@ class Compaction:
         # The last batches of producers have sequence numbers that are needed. The last batch of all stays, because a
         # follower reads from it where the log ends (KAFKA-17076).
         kept = [last.data_offset for last in plan.last_batches.values() if last.data_offset is not None]
-        kept.append(self.cleaned_offset - 1)
+        kept.append(plan.sources[-1].end_offset - 1)
         batches = BatchFilter(
             self._offsets,
             now_ms=plan.now_ms,
@@ -207,7 +215,8 @@ class Compaction:
         file = self._create(group[0].path(LOG_SUFFIX) + CLEANED_SUFFIX)
         for source in group:
             for chunk in self._chunks(source):
-                chunk.used_bytes = batches.filter(chunk.data, position=0, decide=decisions.decide)
+                with chunk.locating():
+                    chunk.used_bytes = batches.filter(chunk.data, position=0, decide=decisions.decide)
                 output = batches.take_output()
                 if output:
                     file.append((output,))
@@ -224,26 +233,35 @@ class Compaction:
             file = self._create(group[0].path(suffix) + CLEANED_SUFFIX)
             file.append((content,))
             files.append(file)
+        self._keep_age(files[0], group[-1])
         self._make_durable(files)
         self._count(batches)
         cleaned = CleanedSegment(base_offset, batches.output_bytes, has_transaction_index=bool(aborted))
         yield Written(cleaned, [source.segment for source in group])
 
     def _create(self, path: str) -> File:
-        self._unplaced.append(path)
-        file = self._disk.open(path, create=True)
-        if file.size() > 0:
-            file.truncate(0)  # an earlier attempt failed
+        with self.folder_use.by_name():
+            self._unplaced.append(path)
+            file = self._disk.open(path, create=True)
+            if file.size() > 0:
+                file.truncate(0)  # an earlier attempt failed
         return file
 
+    def _keep_age(self, file: File, last: Source) -> None:
+        """Retention uses the time of the file if the records have no timestamps."""
+        with self.folder_use.by_name():
+            modified_ms = self._disk.modified_ms(last.path(LOG_SUFFIX))
+            self._disk.set_modified_ms(file.path, modified_ms)
+
     def _make_durable(self, files: Sequence[File]) -> None:
-        """Sync, then rename to `.swap`, the log last: if it has that name, so have the others, and all are complete."""
+        """Sync, then rename to `.swap`, the log last: once the log is `.swap`, all files are."""
         for file in files:
             file.sync()
-        self._disk.sync_directory(self._plan.folder)
-        for file in reversed(files):
-            self._disk.rename(file.path, file.path.removesuffix(CLEANED_SUFFIX) + SWAP_SUFFIX)
-        self._disk.sync_directory(self._plan.folder)
+        with self.folder_use.by_name():
+            self._disk.sync_directory(self._plan.folder)
+            for file in reversed(files):
+                self._disk.rename(file.path, file.path.removesuffix(CLEANED_SUFFIX) + SWAP_SUFFIX)
+            self._disk.sync_directory(self._plan.folder)
 
     def _count(self, batches: BatchFilter) -> None:
         statistics = self.statistics
@@ -254,12 +272,13 @@ class Compaction:
 
     def _chunks(self, source: Source) -> Iterator[_Chunk]:
         """The segment in chunks that begin with a batch; the consumer sets how much of a chunk it used."""
-        file = self._disk.open(source.path(LOG_SUFFIX))
+        with self.folder_use.by_name():
+            file = self._disk.open(source.path(LOG_SUFFIX))
         position = 0
         wanted_bytes = CHUNK_BYTES
         while position < source.size:
             data = file.read(position=position, size=min(wanted_bytes, source.size - position))
-            chunk = _Chunk(data)
+            chunk = _Chunk(data, f"{file.path}, from byte {position}")
             yield chunk
             if chunk.used_bytes == 0:
                 # Not one whole batch: read as much as the first one needs.
@@ -275,7 +294,16 @@ class Compaction:
 @dataclass(slots=True)
 class _Chunk:
     data: bytes
+    place: str
     used_bytes: int = 0
+
+    @contextmanager
+    def locating(self) -> Iterator[None]:
+        """Name the file in an error about a batch."""
+        try:
+            yield
+        except RecordsError as error:
+            raise CorruptFile(f"{self.place}: {error}") from error
 
 
 def _batch_bytes(data: bytes) -> int:

@@ -37,9 +37,7 @@ def find_cleanable(log: Log, *, cleaned_offset: int, now_ms: int) -> Cleanable |
     segments, settings = log.segments, log.settings
     first_dirty_offset = cleaned_offset
     if not log.start_offset <= cleaned_offset <= log.end_offset:
-        first_dirty_offset = (
-            log.start_offset
-        )  # deleted records, or a truncation, made the checkpoint outdated
+        first_dirty_offset = log.start_offset  # records before it were deleted, or the checkpoint is wrong
     limit = min(log.high_watermark, log.durability.scan_offset, segments.active.base_offset)
     first_unstable_offset = log.first_unstable_offset
     if first_unstable_offset is not None:
@@ -60,7 +58,9 @@ def find_cleanable(log: Log, *, cleaned_offset: int, now_ms: int) -> Cleanable |
         dirty_bytes += segment.size
         end_offset = segment_end_offset
         if settings.max_compaction_lag_ms < NEVER and segment.size > 0:
-            oldest_ms = min(oldest_ms, segment.first_batch_timestamp())
+            first_ms = segment.first_batch_timestamp()
+            if first_ms > 0:  # otherwise the batch has no timestamp
+                oldest_ms = min(oldest_ms, first_ms)
     if dirty_bytes == 0:
         return None
     is_overdue = oldest_ms < NEVER and now_ms - oldest_ms > settings.max_compaction_lag_ms

@@ -40,7 +40,7 @@ class TransactionDecisions:
         self._aborted: dict[int, AbortedTxn] = {}
         """Aborted transactions whose marker has not been seen yet, by producer id."""
         self._removed: set[int] = set()
-        """Their producers of which this pass has removed records."""
+        """Producers whose aborted records this pass has removed."""
         self._committed: set[int] = set()
         """Producers of which there are records of a committed transaction whose marker has not been seen yet."""
         self.retained_aborted: list[AbortedTxn] = []
