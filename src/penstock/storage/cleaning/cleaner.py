@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from penstock.records.errors import RecordsError
@@ -147,27 +148,28 @@ class LogCleaner:
         )
         try:
             cleaned_offset, statistics = await run.run()
-        except (StorageError, RecordsError) as error:
-            if isinstance(error, LogBusy) or log.refusal is not None:
-                logger.info("the compaction of %s was given up: %s", log, error)
-                self._postponed[log] = asyncio.get_running_loop().time() + self._backoff_s()
-            else:
-                self.uncleanable.add(log)
-                logger.error(
-                    "%s cannot be compacted, and is not tried again before a restart: %s", log, error
-                )
-            await run.remove_leftovers()
-            return
-        except Exception:
-            self.uncleanable.add(log)
-            logger.exception("compacting %s failed; it is not tried again before a restart", log)
-            await run.remove_leftovers()
+        except Exception as error:
+            self._report(log, error)
+            with suppress(StorageError):  # the directory is offline, which is logged
+                await run.remove_leftovers()
             return
         logger.info(
             "compacted %s up to offset %d: %d to %d bytes, %d to %d records, in %d ms",
             log, cleaned_offset, statistics.read_bytes, statistics.written_bytes,
             statistics.read_records, statistics.retained_records, self._clock.wall_ms() - began_ms,
         )  # fmt: skip
+
+    def _report(self, log: Log, error: Exception) -> None:
+        """Log why a compaction failed, and decide whether it is tried again."""
+        if isinstance(error, LogBusy) or log.refusal is not None:
+            logger.info("the compaction of %s was given up: %s", log, error)
+            self._postponed[log] = asyncio.get_running_loop().time() + self._backoff_s()
+            return
+        self.uncleanable.add(log)
+        if isinstance(error, (StorageError, RecordsError)):
+            logger.error("%s cannot be compacted, and is not tried again before a restart: %s", log, error)
+        else:
+            logger.error("compacting %s failed; it is not tried again before a restart", log, exc_info=error)
 
     def _backoff_s(self) -> float:
         return max(1, self._settings().backoff_ms) / 1000

@@ -74,18 +74,23 @@ class CompactionRun:
         except (StorageError, RecordsError):
             self._check()  # it may have read what a truncation has cut
             raise
-        finally:
-            if log.folder_use is compaction.folder_use:
-                log.folder_use = None
+        self._leave_folder(compaction)
         return Result(compaction.cleaned_offset, compaction.statistics)
 
     async def remove_leftovers(self) -> None:
         """After a failure."""
-        if self._compaction is not None and self._directory.is_online:
-            try:
-                await self._workers.run(self._compaction.remove_leftovers, lane=Lane.CLEANING)
-            except OSError as error:
-                raise self._log.io.fail(error, f"compacting {self._log}") from error
+        compaction = self._compaction
+        if compaction is None or not self._directory.is_online:
+            return
+        try:
+            await self._workers.run(compaction.remove_leftovers, lane=Lane.CLEANING)
+        except OSError as error:
+            raise self._log.io.fail(error, f"compacting {self._log}") from error
+        self._leave_folder(compaction)
+
+    def _leave_folder(self, compaction: Compaction) -> None:
+        if self._log.folder_use is compaction.folder_use:
+            self._log.folder_use = None
 
     def _begin(self) -> Compaction:
         """May raise ColdPages."""
