@@ -144,7 +144,7 @@ class LogDirectory:
         if reports:
             # The old checkpoint may cover indexes that were just rebuilt and are not synced yet.
             await self.checkpoint_recovery_points()
-            await self._write(self._cleaned_offsets, self._present_cleaned_offsets())
+        await self._write(self._cleaned_offsets, self._present_cleaned_offsets())
         took_ms = round((loop.time() - began) * 1000)
         if is_recovery or reports:
             self._log_recovery(len(partitions), reports, took_ms)

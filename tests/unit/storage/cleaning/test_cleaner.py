@@ -27,7 +27,7 @@ SETTINGS = LogSettings(
 SEEDS = range(25)
 
 
-class Killed(Exception):
+class Killed(BaseException):
     """The process ends here."""
 
 
