@@ -254,6 +254,19 @@ async def test_an_error_while_the_index_is_read_for_an_append_refuses_it(world: 
     assert world.node.partition().is_offline
 
 
+async def test_a_partition_that_fails_while_another_is_loaded_does_not_fail_the_fetch(world: World) -> None:
+    batch = make_batch(b"a", timestamp=NOW)
+    world.node.partition(index=1).append_as_leader(batch, acks=1, now_ms=NOW)
+    request = fetch(("orders", 1, 0), ("orders", 0, 0), min_bytes=1 << 30, max_wait_ms=60_000)
+    waiting = fetching.handle(world.node.broker, request, make_context(12))
+    assert isinstance(waiting, asyncio.Future)
+
+    world.node.partition(index=1).go_offline()
+
+    response = await waiting
+    assert values(response.responses[0].partitions[1])[0] == VALUE
+
+
 async def test_an_error_during_a_lookup_by_time_takes_the_directory_offline(world: World) -> None:
     await world.restart()
     world.disk.fail("/data/orders-0/", errno.EIO, operations=["read"])

@@ -275,13 +275,16 @@ class Fetch(PendingFetch[FetchTarget]):
 
     def _is_at_segment_end(self) -> bool:
         """Whether the read ended at the end of a segment: more data exists, and waiting would not return it."""
-        return any(
-            self._find(target).has_more_than_read(
-                target.wanted.fetch_offset, read_committed=self._reads_committed
+        try:
+            return any(
+                self._find(target).has_more_than_read(
+                    target.wanted.fetch_offset, read_committed=self._reads_committed
+                )
+                for target, data in self._results
+                if data.records
             )
-            for target, data in self._results
-            if data.records
-        )
+        except Refused:
+            return True  # its log directory failed when another partition was read; the next fetch is told
 
     def _find(self, target: FetchTarget) -> Partition:
         if self._version >= TOPIC_ID_VERSION:
