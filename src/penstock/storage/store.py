@@ -15,7 +15,6 @@ from functools import partial
 
 from penstock.protocol.types import ZERO_UUID, Uuid
 from penstock.runtime import Runtime
-from penstock.runtime.workers import CLEANING_THREADS_MAX
 from penstock.storage.cleaning.cleaner import LogCleaner
 from penstock.storage.directory import NO_BROKER_EPOCH, LogDirectory
 from penstock.storage.directory_io import DirectoryIO, OpenFiles
@@ -121,6 +120,7 @@ class LogStore:
             clock=runtime.clock,
             settings=cleaner_settings,
             is_moving=lambda log: self.move_of(log.topic, log.partition) is not None,
+            start_another=self._start_cleaner,
         )
         self.was_clean = False
         """Whether the last shutdown was clean; if not, any log may lack its end."""
@@ -421,9 +421,11 @@ class LogStore:
                 )
 
         if settings.is_cleaner_enabled:
-            for number in range(CLEANING_THREADS_MAX):
-                clean = partial(self.cleaner.run, number)
-                self._tasks.append(self._supervisor.run(f"log cleaner {number}", clean))
+            self._start_cleaner(0)
+
+    def _start_cleaner(self, number: int) -> None:
+        clean = partial(self.cleaner.run, number)
+        self._tasks.append(self._supervisor.run(f"log cleaner {number}", clean))
 
     def _describe(self, directory: LogDirectory) -> DirectoryDescription:
         total = usable = -1

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from penstock.records.errors import RecordsError
 from penstock.runtime.clock import Clock
-from penstock.runtime.workers import Workers
+from penstock.runtime.workers import CLEANING_THREADS_MAX, Workers
 from penstock.storage.cleaning.eligibility import Cleanable, find_cleanable
 from penstock.storage.directory import LogDirectory
 from penstock.storage.errors import LogBusy, StorageError
@@ -46,14 +46,18 @@ class LogCleaner:
         clock: Clock,
         settings: Callable[[], CleanerSettings],
         is_moving: Callable[[Log], bool] = lambda log: False,
+        start_another: Callable[[int], None] = lambda number: None,
     ) -> None:
         """`is_moving` tells whether a log is being copied to another directory. A copy of a log that is compacted
-        meanwhile could have a record without the tombstone that deletes it."""
+        meanwhile could have a record without the tombstone that deletes it. `start_another` runs the cleaner with this
+        number, too."""
         self._directories = list(directories)
         self._workers = workers
         self._clock = clock
         self._settings = settings
         self._is_moving = is_moving
+        self._start_another = start_another
+        self._started = 1
         self._throttle: Throttle | None = None
         self._busy: set[Log] = set()
         self._postponed: dict[Log, float] = {}
@@ -64,7 +68,11 @@ class LogCleaner:
     async def run(self, number: int) -> None:
         """Compact logs until cancelled, as one of several cleaners. Those beyond `log.cleaner.threads` are idle."""
         while True:
-            is_idle = number >= self._settings().thread_count
+            thread_count = min(self._settings().thread_count, CLEANING_THREADS_MAX)
+            while number == 0 and self._started < thread_count:
+                self._started += 1
+                self._start_another(self._started - 1)
+            is_idle = number >= thread_count
             if is_idle or not await self.clean_one():
                 await asyncio.sleep(self._backoff_s())
 
