@@ -36,6 +36,7 @@ class Program:
         self, command: Sequence[str], *, take: Callable[[dict[str, Any]], None], end: Callable[[str], None]
     ) -> None:
         self.is_killed = False
+        self._has_hung = False
         self._take = take
         self._end = end
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed with the process
@@ -81,6 +82,7 @@ class Program:
         try:
             self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
+            self._has_hung = True
             self._process.kill()
             self._process.wait()
             raise
@@ -101,7 +103,12 @@ class Program:
     def _complaint(self) -> str:
         size = os.fstat(self._errors.fileno()).st_size
         data = os.pread(self._errors.fileno(), ERROR_OUTPUT_BYTES, max(0, size - ERROR_OUTPUT_BYTES))
-        return data.decode("utf-8", "replace")
+        hung = (
+            f"it hung for {END_SECONDS:g} s when it was asked to leave, and was killed; "
+            if self._has_hung
+            else ""
+        )
+        return hung + data.decode("utf-8", "replace")
 
 
 def python(program: str, interpreter: str | Path = sys.executable) -> Command:
