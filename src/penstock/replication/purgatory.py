@@ -18,6 +18,9 @@ from penstock.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
+# Numbers all requests that wait: those for the same offset complete in the order in which they came.
+_order = count()
+
 OnComplete = Callable[[ErrorCode], None]
 """Called once: with NONE when the offset was reached, or with the reason why this leader will never reach it."""
 
@@ -222,11 +225,6 @@ class OffsetPurgatory(list[tuple[int, int, DelayedOperation]]):
         self._cancelled_count = 0
         for _, _, operation in entries:
             operation.complete(error)
-
-
-_order = (
-    count()
-)  # of all requests that ever waited: those for one offset complete in the order in which they came
 
 
 class DelayedFetch:
